@@ -1,0 +1,15 @@
+//! The agent loop over model servers and one [`Door`](tollgate_types::Door).
+//!
+//! A model answers in turns; each call of a turn passes the door, and its result goes back to the model. A [`Model`]
+//! is a server that speaks Chat Completions ([`ChatModel`]) or a recording of one ([`Replay`]). Nothing here runs a
+//! tool or decides whether one may run.
+
+mod model;
+mod record;
+mod replay;
+mod run;
+
+pub use model::{ChatModel, Model, ModelConfig, ModelError, ModelRequest};
+pub use record::{RecordError, Recorder, ResultRecord};
+pub use replay::{Replay, ReplayError};
+pub use run::{Agent, Answer, Difference, Event, Options, RunError};

@@ -1,0 +1,236 @@
+//! What the loop asks of a model, and why a model may not answer.
+
+mod chat;
+
+use std::time::Duration;
+
+use tollgate_guard::client::ClientError;
+use tollgate_types::{BoxFuture, Code, ErrorObject, Secret, limits};
+use tollgate_wire::{EmptyContent, Lowered, Message, ToolChoice, Turn, WireFault};
+
+pub use chat::ChatModel;
+
+use crate::record::ResultRecord;
+use crate::replay::ReplayError;
+
+/// How a model server is reached and asked.
+#[derive(Debug, Clone)]
+pub struct ModelConfig {
+    /// The address before `/chat/completions`, such as `http://127.0.0.1:8000/v1`.
+    pub base_url: String,
+    /// The model's name at the server.
+    pub model: String,
+    /// The key; it goes into the `Authorization` header and nowhere else.
+    pub api_key: Option<Secret>,
+    /// More headers. Their values are treated as secrets.
+    pub headers: Vec<(String, Secret)>,
+    /// The most tokens of one turn.
+    pub max_tokens: Option<u32>,
+    /// The sampling temperature.
+    pub temperature: Option<f64>,
+    /// Whether to ask for a stream. Either form of reply is read.
+    pub stream: bool,
+    /// How often a failure that may pass is tried again.
+    pub max_retries: u32,
+    /// The longest silence: to the first byte, and between two pieces.
+    pub idle_timeout: Duration,
+    /// How an assistant message without text is written.
+    pub empty_content: EmptyContent,
+}
+
+impl ModelConfig {
+    /// A server with every default.
+    pub fn new(base_url: impl Into<String>, model: impl Into<String>) -> Self {
+        const RETRIES_MAX: u32 = 2;
+        Self {
+            base_url: base_url.into(),
+            model: model.into(),
+            api_key: None,
+            headers: Vec::new(),
+            max_tokens: None,
+            temperature: None,
+            stream: true,
+            max_retries: RETRIES_MAX,
+            idle_timeout: Duration::from_millis(limits::MODEL_IDLE_TIMEOUT_MS),
+            empty_content: EmptyContent::default(),
+        }
+    }
+}
+
+/// What a model is asked in one round.
+#[derive(Debug, Clone, Copy)]
+pub struct ModelRequest<'a> {
+    /// The conversation, sound.
+    pub messages: &'a [Message],
+    /// The tools.
+    pub tools: &'a Lowered,
+    /// Whether it may call.
+    pub tool_choice: &'a ToolChoice,
+}
+
+/// Something that answers in turns.
+pub trait Model: Send + Sync {
+    /// Its name, for records and events.
+    fn name(&self) -> &str;
+
+    /// One turn. New text goes to `on_text` as it comes. Dropping the future stops the request.
+    fn turn<'a>(
+        &'a self,
+        request: ModelRequest<'a>,
+        on_text: &'a mut (dyn FnMut(&str) + Send),
+    ) -> BoxFuture<'a, Result<Turn, ModelError>>;
+
+    /// What a call brought when these turns were recorded, for a model that is a recording.
+    fn recorded(&self, call_id: &str) -> Option<ResultRecord> {
+        let _ = call_id;
+        None
+    }
+}
+
+/// Why a model did not answer. No variant carries a key.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum ModelError {
+    /// The configuration cannot work.
+    #[error("the model server cannot be asked: {reason}")]
+    Config {
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// Nobody listens there.
+    #[error("the model server is unreachable: {reason}")]
+    Unreachable {
+        /// What the system said.
+        reason: String,
+    },
+    /// It went silent.
+    #[error("the model server at `{origin}` was silent for {ms} ms")]
+    TimedOut {
+        /// Which server.
+        origin: String,
+        /// How long it was waited for.
+        ms: u64,
+    },
+    /// It hung up in the middle.
+    #[error("the model server broke off in the middle of its reply: {reason}")]
+    Closed {
+        /// What the connection said.
+        reason: String,
+    },
+    /// It sent something else, such as a web page.
+    #[error("the model server answered `{content_type}` instead of a chat completion: `{excerpt}`")]
+    NotJson {
+        /// The kind it claims.
+        content_type: String,
+        /// How it begins.
+        excerpt: String,
+    },
+    /// It refused.
+    #[error("the model server answered with HTTP {status}: {message}")]
+    Status {
+        /// The HTTP status.
+        status: u16,
+        /// Its words.
+        message: String,
+        /// When it wants to be asked again, in milliseconds.
+        retry_after_ms: Option<u64>,
+    },
+    /// Its reply cannot be used.
+    #[error("the model server's reply cannot be used: {fault}")]
+    Malformed {
+        /// What is wrong with it.
+        fault: WireFault,
+    },
+    /// It said nothing at all.
+    #[error("the model answered with neither text nor a call (`{finish}`)")]
+    Empty {
+        /// Why it says it stopped.
+        finish: String,
+    },
+    /// The recording has no answer.
+    #[error(transparent)]
+    Replay(#[from] ReplayError),
+}
+
+impl ModelError {
+    /// Whether asking again at once, or soon, can work.
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            Self::Unreachable { .. } | Self::Closed { .. } => true,
+            Self::Status { status, .. } => matches!(status, 408 | 429 | 500 | 502 | 503 | 504 | 529),
+            Self::Malformed { fault } => matches!(fault, WireFault::Server { .. }),
+            Self::Config { .. }
+            | Self::TimedOut { .. }
+            | Self::NotJson { .. }
+            | Self::Empty { .. }
+            | Self::Replay(_) => false,
+        }
+    }
+
+    /// What to do about it.
+    pub fn hint(&self) -> String {
+        match self {
+            Self::Config { .. } => "correct `base_url` and the headers of this model in the configuration",
+            Self::Unreachable { .. } => "start the model server, or correct `base_url` in the configuration",
+            Self::TimedOut { .. } => "see whether the server is overloaded or still loading the model, then ask again",
+            Self::Closed { .. } => "ask again; if it happens again, look into the server's log",
+            Self::NotJson { .. } => {
+                "check `base_url`: it usually ends in `/v1`, and a proxy may stand before the server"
+            }
+            Self::Status { status: 401 | 403, .. } => "check the key that `api_key` of this model refers to",
+            Self::Status { status: 404, .. } => "check `base_url` (it usually ends in `/v1`) and the name in `model`",
+            Self::Status { status: 429, .. } => "wait, or ask for a higher quota",
+            Self::Status { status: 400 | 422, .. } => {
+                "the server does not take this request: read its words; some models take no tools"
+            }
+            Self::Status { .. } => "ask again later; if it stays, look into the server's log",
+            Self::Malformed { .. } => "check that the server speaks OpenAI Chat Completions",
+            Self::Empty { .. } => "ask again, or in other words",
+            Self::Replay(error) => return error.hint(),
+        }
+        .to_owned()
+    }
+}
+
+impl From<ModelError> for ErrorObject {
+    fn from(error: ModelError) -> Self {
+        let code = match &error {
+            ModelError::TimedOut { .. } => Code::Timeout,
+            ModelError::Status { status: 429, .. } => Code::RateLimited,
+            _ => Code::UpstreamError,
+        };
+        let retry_after_ms = match &error {
+            ModelError::Status { retry_after_ms, .. } => *retry_after_ms,
+            _ => None,
+        };
+        let retryable = error.is_retryable() || code == Code::Timeout;
+        Self { retryable, retry_after_ms, ..Self::new(code, error.to_string()).with_hint(error.hint()) }
+    }
+}
+
+impl From<ClientError> for ModelError {
+    fn from(error: ClientError) -> Self {
+        let reason = error.to_string();
+        match error {
+            ClientError::BadUrl { .. } | ClientError::BadRequest { .. } | ClientError::NotAllowed { .. } => {
+                Self::Config { reason }
+            }
+            ClientError::Connect { .. } => Self::Unreachable { reason },
+            ClientError::TimedOut { origin, ms } => Self::TimedOut { origin, ms },
+            ClientError::Closed { .. } => Self::Closed { reason },
+            ClientError::TooLarge { limit_bytes } => {
+                Self::Malformed { fault: WireFault::TooLarge { limit: limit_bytes, unit: "bytes" } }
+            }
+        }
+    }
+}
+
+impl From<WireFault> for ModelError {
+    fn from(fault: WireFault) -> Self {
+        match fault {
+            WireFault::Closed => Self::Closed { reason: fault.to_string() },
+            WireFault::Malformed { .. } | WireFault::Server { .. } | WireFault::TooLarge { .. } => {
+                Self::Malformed { fault }
+            }
+        }
+    }
+}

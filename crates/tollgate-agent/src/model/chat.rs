@@ -1,0 +1,218 @@
+//! A server that speaks OpenAI Chat Completions. A reply is read as what it is, a stream or one object, whatever was
+//! asked for. What may pass is tried again, as long as no text was shown yet.
+
+use std::time::Duration;
+
+use tollgate_guard::client::{Client, Origin, Request, Response};
+use tollgate_types::{BoxFuture, Secret, limits};
+use tollgate_wire::{ChatRequest, ChatStream, Names, Turn, WireFault, chat};
+
+use super::{Model, ModelConfig, ModelError, ModelRequest};
+
+/// What is read of a refusal.
+const REFUSAL_BYTES_MAX: usize = 64 * 1024;
+const EXCERPT_CHARS_MAX: usize = 200;
+const BACKOFF_MS: u64 = 500;
+/// How long a server may take to hang up once its turn is whole.
+const HANG_UP_MS_MAX: u64 = 2_000;
+/// The longest wait that a server can ask for; beyond it the run ends with its refusal.
+const RETRY_AFTER_MS_MAX: u64 = 30_000;
+
+/// A model behind Chat Completions.
+#[derive(Debug, Clone)]
+pub struct ChatModel {
+    config: ModelConfig,
+    url: String,
+    client: Client,
+}
+
+impl ChatModel {
+    /// A model at the server of the configuration. Nothing is asked yet.
+    ///
+    /// # Errors
+    /// When the address cannot work.
+    pub fn new(config: ModelConfig) -> Result<Self, ModelError> {
+        let url = format!("{}/chat/completions", config.base_url.trim_end_matches('/'));
+        let client = Client::new([Origin::of(&url)?]);
+        Ok(Self { config, url, client })
+    }
+
+    async fn ask(&self, request: ModelRequest<'_>, on_text: &mut (dyn FnMut(&str) + Send)) -> Result<Turn, ModelError> {
+        let body = ChatRequest {
+            model: &self.config.model,
+            messages: request.messages,
+            tools: request.tools,
+            tool_choice: request.tool_choice,
+            max_tokens: self.config.max_tokens,
+            temperature: self.config.temperature,
+            stream: self.config.stream,
+            empty_content: self.config.empty_content,
+        };
+        let body = body.to_body().map_err(|e| ModelError::Config { reason: e.to_string() })?;
+        let mut tries = 0;
+        loop {
+            let mut has_shown = false;
+            let mut shown = |text: &str| {
+                has_shown = true;
+                on_text(text);
+            };
+            let result = self.ask_once(body.clone(), request.tools.names(), &mut shown).await;
+            let error = match result {
+                Ok(turn) => return Ok(turn),
+                // Text that was shown cannot be taken back, so that a second try would say it twice.
+                Err(error) if has_shown || tries == self.config.max_retries || !error.is_retryable() => {
+                    return Err(self.without_key(error));
+                }
+                Err(error) => error,
+            };
+            let wait_ms = match &error {
+                ModelError::Status { retry_after_ms: Some(ms), .. } => *ms,
+                _ => BACKOFF_MS << tries.min(6),
+            };
+            if wait_ms > RETRY_AFTER_MS_MAX {
+                return Err(self.without_key(error));
+            }
+            tokio::time::sleep(Duration::from_millis(wait_ms)).await;
+            tries += 1;
+        }
+    }
+
+    async fn ask_once(
+        &self,
+        body: Vec<u8>,
+        names: &Names,
+        on_text: &mut (dyn FnMut(&str) + Send),
+    ) -> Result<Turn, ModelError> {
+        let key = self.config.api_key.iter();
+        let authorization =
+            key.map(|key| ("authorization".to_owned(), Secret::new(format!("Bearer {}", key.expose()))));
+        let accept = if self.config.stream { "text/event-stream, application/json" } else { "application/json" };
+        let request = Request {
+            method: "POST".to_owned(),
+            url: self.url.clone(),
+            headers: vec![
+                ("content-type".to_owned(), "application/json".to_owned()),
+                ("accept".to_owned(), accept.to_owned()),
+            ],
+            secret_headers: authorization.chain(self.config.headers.iter().cloned()).collect(),
+            body: Some(body),
+            timeout: self.config.idle_timeout,
+        };
+        let response = self.client.send(request).await?;
+        let content_type = response.header("content-type").unwrap_or_default().to_ascii_lowercase();
+        if response.status != 200 {
+            return Err(self.refusal(response).await);
+        }
+        if content_type.starts_with("text/event-stream") {
+            return self.read_stream(response, names, on_text).await;
+        }
+        let body = response.bytes(limits::HTTP_BODY_BYTES_MAX, self.config.idle_timeout).await?;
+        let turn = match body.trim_ascii_start() {
+            [b'{', ..] => chat::read_reply(&body, names)?,
+            // A proxy may lose the content type of a stream.
+            [b':' | b'd' | b'e', ..] if looks_like_events(&body) => {
+                let mut stream = ChatStream::default();
+                stream.push(&body, &mut |_| {})?;
+                stream.finish(names)?
+            }
+            _ => return Err(ModelError::NotJson { content_type, excerpt: excerpt(&body) }),
+        };
+        if !turn.text.is_empty() {
+            on_text(&turn.text);
+        }
+        Ok(turn)
+    }
+
+    async fn read_stream(
+        &self,
+        mut response: Response,
+        names: &Names,
+        on_text: &mut (dyn FnMut(&str) + Send),
+    ) -> Result<Turn, ModelError> {
+        let mut stream = ChatStream::default();
+        while !stream.is_done() {
+            let idle = self.config.idle_timeout;
+            let patience = if stream.is_complete() { idle.min(Duration::from_millis(HANG_UP_MS_MAX)) } else { idle };
+            match response.next_chunk(patience).await {
+                Ok(Some(chunk)) => stream.push(&chunk, &mut |text| on_text(text))?,
+                Ok(None) => break,
+                // Some servers neither say `[DONE]` nor hang up properly after the last chunk.
+                Err(_) if stream.is_complete() => break,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(stream.finish(names)?)
+    }
+
+    async fn refusal(&self, response: Response) -> ModelError {
+        let status = response.status;
+        let retry_after_ms = response.header("retry-after").and_then(|after| after.trim().parse::<f64>().ok());
+        let retry_after_ms = retry_after_ms.and_then(|after| Duration::try_from_secs_f64(after).ok());
+        let retry_after_ms = retry_after_ms.map(|after| u64::try_from(after.as_millis()).unwrap_or(u64::MAX));
+        let body = response.bytes(REFUSAL_BYTES_MAX, self.config.idle_timeout).await.unwrap_or_default();
+        let message = match serde_json::from_slice::<serde_json::Value>(&body) {
+            Ok(value) => {
+                let error = value.get("error").unwrap_or(&value);
+                let message = error.get("message").unwrap_or(error);
+                excerpt(message.as_str().map_or_else(|| message.to_string(), str::to_owned).as_bytes())
+            }
+            Err(_) => excerpt(&body),
+        };
+        ModelError::Status { status, message, retry_after_ms }
+    }
+
+    /// Servers repeat keys in what they complain about.
+    fn without_key(&self, error: ModelError) -> ModelError {
+        let secrets = self.config.api_key.iter().chain(self.config.headers.iter().map(|(_, value)| value));
+        let secrets: Vec<&str> = secrets.map(Secret::expose).filter(|secret| !secret.is_empty()).collect();
+        let clean = |text: String| secrets.iter().fold(text, |text, secret| text.replace(secret, "[secret]"));
+        match error {
+            ModelError::Status { status, message, retry_after_ms } => {
+                ModelError::Status { status, message: clean(message), retry_after_ms }
+            }
+            ModelError::NotJson { content_type, excerpt } => {
+                ModelError::NotJson { content_type: clean(content_type), excerpt: clean(excerpt) }
+            }
+            ModelError::Malformed { fault: WireFault::Server { message } } => {
+                ModelError::Malformed { fault: WireFault::Server { message: clean(message) } }
+            }
+            ModelError::Malformed { fault: WireFault::Malformed { reason, excerpt } } => {
+                ModelError::Malformed { fault: WireFault::Malformed { reason, excerpt: clean(excerpt) } }
+            }
+            other => other,
+        }
+    }
+}
+
+impl Model for ChatModel {
+    fn name(&self) -> &str {
+        &self.config.model
+    }
+
+    fn turn<'a>(
+        &'a self,
+        request: ModelRequest<'a>,
+        on_text: &'a mut (dyn FnMut(&str) + Send),
+    ) -> BoxFuture<'a, Result<Turn, ModelError>> {
+        Box::pin(self.ask(request, on_text))
+    }
+}
+
+fn looks_like_events(body: &[u8]) -> bool {
+    [":", "data:", "event:"].iter().any(|field| body.trim_ascii_start().starts_with(field.as_bytes()))
+}
+
+fn excerpt(body: &[u8]) -> String {
+    let text = String::from_utf8_lossy(body);
+    let mut out = String::new();
+    for word in text.split_whitespace() {
+        if !out.is_empty() {
+            out.push(' ');
+        }
+        out.extend(word.chars().filter(|c| !c.is_control()).take(EXCERPT_CHARS_MAX));
+        if out.chars().count() > EXCERPT_CHARS_MAX {
+            return out.chars().take(EXCERPT_CHARS_MAX).chain(['…']).collect();
+        }
+    }
+    out
+}

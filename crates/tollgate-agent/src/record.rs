@@ -1,0 +1,125 @@
+//! Keeping a run as readable JSON lines, so that anyone can replay it without a model. Each line is written at once,
+//! so that a run that is cut short is still a recording.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use tollgate_types::{Code, Status};
+use tollgate_wire::Turn;
+
+/// The version of the format; it stands in the first line.
+pub(crate) const VERSION: u32 = 1;
+
+/// The first line of a recording.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Header {
+    pub(crate) tollgate_recording: u32,
+}
+
+/// Every other line.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub(crate) enum Line {
+    /// A prompt begins a run.
+    Run {
+        prompt: String,
+        model: String,
+        #[serde(default)]
+        tools: Vec<String>,
+    },
+    /// The model's answer in one round.
+    Turn {
+        round: u32,
+        #[serde(flatten)]
+        turn: Turn,
+    },
+    /// What one call brought.
+    Result {
+        call_id: String,
+        tool: String,
+        #[serde(flatten)]
+        result: ResultRecord,
+    },
+    /// The end of a run.
+    Answer { text: String },
+}
+
+/// What a call brought, as far as a model can tell.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ResultRecord {
+    /// How it ended.
+    pub status: Status,
+    /// Why, for every end but `done`.
+    pub code: Option<Code>,
+    /// What the model read.
+    pub text: String,
+}
+
+/// Writes a recording.
+#[derive(Debug)]
+pub struct Recorder {
+    file: File,
+    path: PathBuf,
+}
+
+/// Why a recording cannot be kept.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordError {
+    /// There is something in the file already.
+    #[error("`{path}` exists and is not empty")]
+    Exists {
+        /// Which file.
+        path: String,
+    },
+    /// The file cannot be written.
+    #[error("cannot write the recording `{path}`: {source}")]
+    Unwritable {
+        /// Which file.
+        path: String,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+impl RecordError {
+    /// What to do about it.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::Exists { .. } => "name a new file, or remove this one",
+            Self::Unwritable { .. } => "check the folder, its permissions and the space on the disk",
+        }
+    }
+}
+
+impl Recorder {
+    /// Begins a recording in a new or empty file.
+    ///
+    /// # Errors
+    /// When the file has content or cannot be written.
+    pub fn create(path: &Path) -> Result<Self, RecordError> {
+        let unwritable = |source| RecordError::Unwritable { path: path.display().to_string(), source };
+        let file = OpenOptions::new().append(true).create(true).open(path).map_err(unwritable)?;
+        if file.metadata().map_err(unwritable)?.len() > 0 {
+            return Err(RecordError::Exists { path: path.display().to_string() });
+        }
+        let mut recorder = Self { file, path: path.to_owned() };
+        recorder.write_line(&Header { tollgate_recording: VERSION })?;
+        Ok(recorder)
+    }
+
+    pub(crate) fn write(&mut self, line: &Line) -> Result<(), RecordError> {
+        self.write_line(line)
+    }
+
+    fn write_line(&mut self, line: &impl Serialize) -> Result<(), RecordError> {
+        let mut text = serde_json::to_vec(line).map_err(|e| self.unwritable(e.into()))?;
+        text.push(b'\n');
+        self.file.write_all(&text).map_err(|e| self.unwritable(e))
+    }
+
+    fn unwritable(&self, source: io::Error) -> RecordError {
+        RecordError::Unwritable { path: self.path.display().to_string(), source }
+    }
+}

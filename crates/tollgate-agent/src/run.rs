@@ -1,0 +1,242 @@
+//! The loop: the model answers, its calls pass the door side by side, their results go back in call order, until it
+//! answers with text or a limit is reached. Whatever happens, every call in the history has exactly one result.
+
+mod calls;
+mod event;
+mod repetition;
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use tollgate_types::{Caller, CancellationToken, Code, Door, ErrorObject, ToolDefinition, limits};
+use tollgate_wire::{History, Lowered, Message, ModelCall, ToolChoice, Turn, Usage, lower};
+
+pub use event::{Answer, Difference, Event, RunError};
+use repetition::Repetition;
+
+use crate::model::{Model, ModelError, ModelRequest};
+use crate::record::{Line, Recorder, ResultRecord};
+
+/// How an agent works.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// What the model is told to be.
+    pub system: Option<String>,
+    /// Rounds of one prompt.
+    pub rounds_max: u32,
+    /// Calls of one round that run at once.
+    pub calls_at_once_max: usize,
+    /// Whether the model may call. A forced choice holds for the first round, or it would never answer.
+    pub tool_choice: ToolChoice,
+    /// The tools to offer, of those that the caller may use; all of them if unset.
+    pub tools: Option<Vec<String>>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            system: None,
+            rounds_max: limits::ROUNDS_MAX,
+            calls_at_once_max: limits::CALLS_AT_ONCE_MAX,
+            tool_choice: ToolChoice::Auto,
+            tools: None,
+        }
+    }
+}
+
+/// A model, a door, and the conversation between them.
+pub struct Agent {
+    door: Arc<dyn Door>,
+    caller: Caller,
+    model: Arc<dyn Model>,
+    options: Options,
+    history: History,
+    recorder: Option<Recorder>,
+}
+
+/// What one prompt may use.
+struct Offer {
+    lowered: Lowered,
+    /// Tools of the door that the options leave out. A model may know their names; they must not run.
+    withheld: HashSet<String>,
+}
+
+impl Agent {
+    /// An agent with an empty conversation.
+    pub fn new(door: Arc<dyn Door>, caller: Caller, model: Arc<dyn Model>, options: Options) -> Self {
+        let mut history = History::default();
+        if let Some(system) = &options.system {
+            history.push(Message::System(system.clone()));
+        }
+        Self { door, caller, model, options, history, recorder: None }
+    }
+
+    /// The same agent with a recording of what it does.
+    #[must_use]
+    pub fn with_recorder(mut self, recorder: Recorder) -> Self {
+        self.recorder = Some(recorder);
+        self
+    }
+
+    /// The conversation so far.
+    pub fn history(&self) -> &[Message] {
+        self.history.messages()
+    }
+
+    /// Asks, and works until there is an answer. The conversation goes on from where it was.
+    ///
+    /// # Errors
+    /// When the model does not answer, a limit is reached, the same calls bring the same results again and again, the
+    /// recording cannot be written, or `cancellation` fires. The conversation is sound afterwards; a prompt to which
+    /// nothing came back is taken out of it.
+    pub async fn ask(
+        &mut self,
+        prompt: &str,
+        cancellation: &CancellationToken,
+        on_event: &mut (dyn FnMut(&Event) + Send),
+    ) -> Result<Answer, RunError> {
+        // A run whose future was dropped leaves calls without results.
+        self.history.repair();
+        let before = self.history.messages().len();
+        let result = tokio::select! {
+            biased;
+            () = cancellation.cancelled() => Err(RunError::Cancelled),
+            result = self.run(prompt, on_event) => result,
+        };
+        if let Err(error) = &result {
+            self.history.repair();
+            if self.history.messages().len() == before + 1 {
+                self.history.truncate(before);
+            }
+            on_event(&Event::Error { error: ErrorObject::from(error) });
+        }
+        result
+    }
+
+    async fn run(&mut self, prompt: &str, on_event: &mut (dyn FnMut(&Event) + Send)) -> Result<Answer, RunError> {
+        let offer = self.offer(prompt, on_event).await?;
+        self.history.push(Message::User(prompt.to_owned()));
+        let mut tool_choice = self.options.tool_choice.clone();
+        let mut repetition = Repetition::default();
+        let mut usage = Usage::default();
+        let mut differences = Vec::new();
+        for round in 1..=self.options.rounds_max {
+            let turn = self.turn(round, &offer.lowered, &tool_choice, on_event).await?;
+            let spent = turn.usage.unwrap_or_default();
+            usage.input_tokens += spent.input_tokens;
+            usage.output_tokens += spent.output_tokens;
+            if turn.calls.is_empty() {
+                self.record(|| Line::Answer { text: turn.text.clone() })?;
+                let answer = Answer { text: turn.text, rounds: round, finish: turn.finish, usage, differences };
+                on_event(&Event::Answer {
+                    text: answer.text.clone(),
+                    rounds: round,
+                    finish: answer.finish.clone(),
+                    usage,
+                });
+                return Ok(answer);
+            }
+            let results = self.call_all(&turn.calls, &offer.withheld, on_event).await;
+            let signatures = turn.calls.iter().zip(&results).map(|(call, result)| (call, result.text.as_str()));
+            let stuck = repetition.take(signatures);
+            self.keep_results(&turn, results, &mut differences, on_event)?;
+            if let Some(tool) = stuck {
+                return Err(RunError::NoProgress { tool });
+            }
+            if matches!(tool_choice, ToolChoice::Required | ToolChoice::Named(_)) {
+                tool_choice = ToolChoice::Auto;
+            }
+        }
+        Err(RunError::BudgetExceeded { rounds: self.options.rounds_max })
+    }
+
+    /// Finds what may be offered, and says that the run begins.
+    async fn offer(&mut self, prompt: &str, on_event: &mut (dyn FnMut(&Event) + Send)) -> Result<Offer, RunError> {
+        let listed = self.door.list(&self.caller).await;
+        let is_wanted =
+            |tool: &Arc<ToolDefinition>| self.options.tools.as_ref().is_none_or(|names| names.contains(&tool.name));
+        let (offered, withheld): (Vec<_>, Vec<_>) = listed.into_iter().partition(is_wanted);
+        let named = match &self.options.tool_choice {
+            ToolChoice::Named(name) => Some(name),
+            ToolChoice::Auto | ToolChoice::None | ToolChoice::Required => None,
+        };
+        let wanted = self.options.tools.iter().flatten().chain(named);
+        let missing: Vec<String> =
+            wanted.filter(|name| !offered.iter().any(|tool| tool.name == **name)).cloned().collect();
+        if !missing.is_empty() {
+            return Err(RunError::UnknownTools { names: missing });
+        }
+        let lowered = lower(&offered).map_err(|e| ModelError::Config { reason: e.to_string() })?;
+        let tools: Vec<String> = offered.iter().map(|tool| tool.name.clone()).collect();
+        let (prompt, model) = (prompt.to_owned(), self.model.name().to_owned());
+        self.record(|| Line::Run { prompt: prompt.clone(), model: model.clone(), tools: tools.clone() })?;
+        on_event(&Event::RunStarted { prompt, model, tools });
+        Ok(Offer { lowered, withheld: withheld.into_iter().map(|tool| tool.name.clone()).collect() })
+    }
+
+    /// Asks the model, and keeps what it said.
+    async fn turn(
+        &mut self,
+        round: u32,
+        tools: &Lowered,
+        tool_choice: &ToolChoice,
+        on_event: &mut (dyn FnMut(&Event) + Send),
+    ) -> Result<Turn, RunError> {
+        let request = ModelRequest { messages: self.history.messages(), tools, tool_choice };
+        let mut on_text = |text: &str| on_event(&Event::TextDelta { text: text.to_owned() });
+        let mut turn = self.model.turn(request, &mut on_text).await?;
+        if turn.calls.is_empty() && turn.text.trim_ascii().is_empty() {
+            return Err(ModelError::Empty { finish: turn.finish.as_str().to_owned() }.into());
+        }
+        self.history.push_turn(&mut turn);
+        self.record(|| Line::Turn { round, turn: turn.clone() })?;
+        on_event(&Event::Turn { round, turn: turn.clone() });
+        Ok(turn)
+    }
+
+    /// Records results and compares them with those of a recording that is replayed.
+    fn keep_results(
+        &mut self,
+        turn: &Turn,
+        results: Vec<ResultRecord>,
+        differences: &mut Vec<Difference>,
+        on_event: &mut (dyn FnMut(&Event) + Send),
+    ) -> Result<(), RunError> {
+        for (call, result) in turn.calls.iter().zip(results) {
+            let (call_id, tool) = (call.id.clone(), call.name.clone());
+            self.record(|| Line::Result { call_id: call_id.clone(), tool: tool.clone(), result: result.clone() })?;
+            if let Some(recorded) = self.model.recorded(&call_id).filter(|recorded| *recorded != result) {
+                let difference = Difference { call_id, tool, recorded, actual: result };
+                on_event(&Event::Difference(difference.clone()));
+                differences.push(difference);
+            }
+        }
+        Ok(())
+    }
+
+    fn record(&mut self, line: impl FnOnce() -> Line) -> Result<(), RunError> {
+        match &mut self.recorder {
+            Some(recorder) => Ok(recorder.write(&line())?),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Why a call does not go to the door at all.
+fn refusal(position: usize, call: &ModelCall, choice: &ToolChoice, withheld: &HashSet<String>) -> Option<ErrorObject> {
+    if let Some(refusal) = &call.refusal {
+        return Some(refusal.clone());
+    }
+    if *choice == ToolChoice::None {
+        // Not every server heeds `none`.
+        return Some(ErrorObject::new(Code::Denied, "this run allows no calls").with_hint("answer with text"));
+    }
+    if position >= limits::CALLS_PER_TURN_MAX {
+        let message = format!("a turn may ask for {} calls, and this is one more", limits::CALLS_PER_TURN_MAX);
+        return Some(ErrorObject::new(Code::BudgetExceeded, message).with_hint("ask again for it in the next turn"));
+    }
+    withheld.contains(&call.name).then(|| {
+        let message = format!("no tool is named `{}`", call.name);
+        ErrorObject::new(Code::UnknownTool, message).with_hint("call one of the tools that were offered")
+    })
+}

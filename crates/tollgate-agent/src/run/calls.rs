@@ -1,0 +1,78 @@
+//! The calls of one turn, side by side.
+
+use std::collections::HashSet;
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use tollgate_types::{Call, CallId, End, Outcome, Status};
+use tollgate_wire::{Message, ModelCall};
+
+use super::{Agent, Event, refusal};
+use crate::record::ResultRecord;
+
+impl Agent {
+    /// Runs them, a few at once; the results come back in call order. Each goes into the history as soon as it is
+    /// there, so that none is lost when the run is cancelled; in the end they stand in call order there as well.
+    pub(super) async fn call_all(
+        &mut self,
+        calls: &[ModelCall],
+        withheld: &HashSet<String>,
+        on_event: &mut (dyn FnMut(&Event) + Send),
+    ) -> Vec<ResultRecord> {
+        let Self { door, caller, history, options, .. } = self;
+        let mut slots: Vec<Option<ResultRecord>> = vec![None; calls.len()];
+        let mut waiting = calls.iter().enumerate();
+        let mut running = FuturesUnordered::new();
+        loop {
+            while running.len() < options.calls_at_once_max.max(1) {
+                let Some((at, call)) = waiting.next() else { break };
+                let refused = refusal(at, call, &options.tool_choice, withheld);
+                if refused.is_none() {
+                    on_event(&Event::CallStarted {
+                        call_id: call.id.clone(),
+                        tool: call.name.clone(),
+                        arguments: call.arguments.clone(),
+                    });
+                }
+                let (door, caller) = (&*door, &*caller);
+                running.push(async move {
+                    let outcome = match refused {
+                        Some(error) => not_run(call, End::from_error(error)),
+                        None => {
+                            let asked = Call::raw(&call.name, &call.arguments).with_id(&call.id);
+                            door.call(caller, asked).await
+                        }
+                    };
+                    (at, outcome)
+                });
+            }
+            let Some((at, outcome)) = running.next().await else { break };
+            let result = ResultRecord { status: outcome.status(), code: outcome.code(), text: outcome.model_text() };
+            if let Some((call, slot)) = calls.get(at).zip(slots.get_mut(at)) {
+                history.push(Message::Tool { call_id: call.id.clone(), text: result.text.clone() });
+                *slot = Some(result);
+            }
+            on_event(&Event::CallFinished { outcome });
+        }
+        history.repair();
+        slots.into_iter().map(Option::unwrap_or_default).collect()
+    }
+}
+
+impl Default for ResultRecord {
+    fn default() -> Self {
+        Self { status: Status::Unknown, code: None, text: String::new() }
+    }
+}
+
+fn not_run(call: &ModelCall, end: End) -> Outcome {
+    Outcome {
+        call_id: CallId::new(&call.id),
+        attempt: None,
+        tool: call.name.clone(),
+        duration_ms: 0,
+        end,
+        repairs: Vec::new(),
+        replayed: false,
+    }
+}

@@ -1,0 +1,160 @@
+//! What a run tells while it goes on, and how it ends.
+
+use serde::Serialize;
+use tollgate_types::{Code, ErrorObject, Outcome};
+use tollgate_wire::{Finish, Turn, Usage};
+
+use crate::model::ModelError;
+use crate::record::{RecordError, ResultRecord};
+
+/// One thing that happened. As JSON, `type` says which.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Event {
+    /// A prompt is taken up.
+    RunStarted {
+        /// The prompt.
+        prompt: String,
+        /// The model's name.
+        model: String,
+        /// The names of the tools that are offered.
+        tools: Vec<String>,
+    },
+    /// New text of the model.
+    TextDelta {
+        /// The text.
+        text: String,
+    },
+    /// A whole turn of the model.
+    Turn {
+        /// Which round, from one.
+        round: u32,
+        /// The turn.
+        #[serde(flatten)]
+        turn: Turn,
+    },
+    /// A call goes to the door.
+    CallStarted {
+        /// The call's id.
+        call_id: String,
+        /// The tool's name.
+        tool: String,
+        /// The raw arguments.
+        arguments: String,
+    },
+    /// A call has its outcome. A call that did not arrive whole has one without having started.
+    CallFinished {
+        /// The outcome.
+        outcome: Outcome,
+    },
+    /// The run is over.
+    Answer {
+        /// What the model says.
+        text: String,
+        /// How many rounds it took.
+        rounds: u32,
+        /// Why the model stopped: `length` means that the text is cut.
+        finish: Finish,
+        /// The tokens of all rounds.
+        usage: Usage,
+    },
+    /// A call brought something else than when it was recorded.
+    Difference(Difference),
+    /// The run ended without an answer.
+    Error {
+        /// Why.
+        error: ErrorObject,
+    },
+}
+
+/// Where reality differs from a recording.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Difference {
+    /// The call's id.
+    pub call_id: String,
+    /// The tool's name.
+    pub tool: String,
+    /// What it brought then.
+    pub recorded: ResultRecord,
+    /// What it brought now.
+    pub actual: ResultRecord,
+}
+
+/// What a run brought.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Answer {
+    /// What the model says.
+    pub text: String,
+    /// How many rounds it took.
+    pub rounds: u32,
+    /// Why the model stopped.
+    pub finish: Finish,
+    /// The tokens of all rounds.
+    pub usage: Usage,
+    /// Where reality differed from the recording that was replayed.
+    pub differences: Vec<Difference>,
+}
+
+/// Why a run ended without an answer.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The model did not answer.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    /// The recording cannot be written.
+    #[error(transparent)]
+    Record(#[from] RecordError),
+    /// Tools were asked for that this caller does not have.
+    #[error("no tool is named `{}`", names.join("`, `"))]
+    UnknownTools {
+        /// Their names.
+        names: Vec<String>,
+    },
+    /// The same call brought the same result again and again.
+    #[error("the model goes in circles: `{tool}` with the same arguments brought the same result again and again")]
+    NoProgress {
+        /// The tool.
+        tool: String,
+    },
+    /// The rounds are used up.
+    #[error("no answer after {rounds} rounds (max_turns)")]
+    BudgetExceeded {
+        /// How many there were.
+        rounds: u32,
+    },
+    /// It was stopped from outside.
+    #[error("the run was stopped")]
+    Cancelled,
+}
+
+impl RunError {
+    /// The code.
+    pub fn code(&self) -> Code {
+        ErrorObject::from(self).error
+    }
+
+    /// What to do about it.
+    pub fn hint(&self) -> Option<String> {
+        ErrorObject::from(self).hint
+    }
+}
+
+impl From<&RunError> for ErrorObject {
+    fn from(error: &RunError) -> Self {
+        let (code, hint) = match error {
+            RunError::Model(error) => return error.clone().into(),
+            RunError::Record(error) => (Code::Internal, error.hint()),
+            RunError::UnknownTools { .. } => {
+                (Code::UnknownTool, "see which tools there are for this role: `tollgate tools list`")
+            }
+            RunError::NoProgress { .. } => {
+                (Code::NoProgress, "ask in other words, or see in the record why the call does not help")
+            }
+            RunError::BudgetExceeded { .. } => {
+                (Code::BudgetExceeded, "go on with another prompt, or allow more rounds")
+            }
+            RunError::Cancelled => return Self::new(Code::Cancelled, error.to_string()),
+        };
+        Self::new(code, error.to_string()).with_hint(hint)
+    }
+}

@@ -1,0 +1,99 @@
+//! A door with a few tools of its own that checks what every door may expect: ids that are there and not used twice.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex};
+
+use tokio::sync::{Barrier, Notify};
+use tollgate_types::{
+    ApprovalId, BoxFuture, Call, CallResult, Caller, Code, Content, Door, End, ErrorObject, Outcome, Surface,
+    ToolDefinition, Waiting, WaitingKind,
+};
+
+/// `echo` gives its arguments back; `meet` ends only when two run at once, the one with `first` last; `stall` never
+/// ends; `ask` waits for a human.
+pub(crate) struct Shelf {
+    calls: Mutex<Vec<Call>>,
+    meeting: Barrier,
+    second_is_done: Notify,
+    pub(crate) is_stalled: Notify,
+    pub(crate) prefix: &'static str,
+}
+
+impl Shelf {
+    pub(crate) fn new() -> Arc<Self> {
+        Self::answering("")
+    }
+
+    pub(crate) fn answering(prefix: &'static str) -> Arc<Self> {
+        Arc::new(Self {
+            calls: Mutex::default(),
+            meeting: Barrier::new(2),
+            second_is_done: Notify::new(),
+            is_stalled: Notify::new(),
+            prefix,
+        })
+    }
+
+    pub(crate) fn called(&self) -> Vec<String> {
+        self.calls.lock().unwrap().iter().map(|call| format!("{} {} {}", call.id, call.name, call.arguments)).collect()
+    }
+}
+
+pub(crate) fn caller() -> Caller {
+    Caller::new("tester", "developer", Surface::Agent)
+}
+
+impl Door for Shelf {
+    fn list<'a>(&'a self, _caller: &'a Caller) -> BoxFuture<'a, Vec<Arc<ToolDefinition>>> {
+        let names = ["ask", "echo", "meet", "stall"];
+        Box::pin(async move { names.map(|name| Arc::new(ToolDefinition::new(name, "Does it."))).to_vec() })
+    }
+
+    fn call<'a>(&'a self, _caller: &'a Caller, call: Call) -> BoxFuture<'a, Outcome> {
+        Box::pin(async move {
+            let (id, name, arguments) = (call.id.clone(), call.name.clone(), call.arguments.clone());
+            {
+                let mut calls = self.calls.lock().unwrap();
+                calls.push(call);
+                let ids: HashSet<&str> = calls.iter().map(|call| call.id.as_str()).collect();
+                assert!(ids.len() == calls.len() && !ids.contains(""), "each call has an id of its own");
+            }
+            let text =
+                |text: String| End::Done(CallResult { content: vec![Content::Text(text)], ..CallResult::default() });
+            let end = match name.as_str() {
+                "echo" => text(format!("{}{arguments}", self.prefix)),
+                "meet" => {
+                    self.meeting.wait().await;
+                    if arguments.contains("first") {
+                        self.second_is_done.notified().await;
+                    } else {
+                        self.second_is_done.notify_one();
+                    }
+                    text(format!("met {arguments}"))
+                }
+                "stall" => {
+                    self.is_stalled.notify_one();
+                    std::future::pending().await
+                }
+                "ask" => End::Waiting(
+                    Waiting {
+                        kind: WaitingKind::Approval,
+                        id: ApprovalId::new("ap1"),
+                        expires: "2027-01-01T00:00:00Z".to_owned(),
+                    },
+                    ErrorObject::new(Code::ApprovalRequired, "a human must say yes first"),
+                ),
+                _ => End::from_error(ErrorObject::new(Code::UnknownTool, format!("no tool is named `{name}`"))),
+            };
+            Outcome {
+                call_id: id,
+                attempt: None,
+                tool: name,
+                duration_ms: 0,
+                end,
+                repairs: Vec::new(),
+                replayed: false,
+            }
+        })
+    }
+}

@@ -1,0 +1,9 @@
+//! The loop and its models against real sockets and real files.
+
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may stop at the first surprise")]
+
+mod door;
+mod model;
+mod recording;
+mod run;
+mod server;

@@ -1,0 +1,420 @@
+use proptest::prelude::*;
+use serde_json::json;
+use tollgate_types::limits;
+
+use super::*;
+
+fn compile(schema: Value) -> Schema {
+    Schema::compile(&schema).unwrap()
+}
+
+/// Coerces one property `v` under a schema; gives the value and the rules.
+fn coerce_one(schema: Value, value: Value) -> (Value, Vec<String>) {
+    let schema = compile(json!({"type": "object", "properties": {"v": schema}}));
+    let mut arguments = json!({ "v": value });
+    let repairs = schema.coerce(&mut arguments);
+    assert!(repairs.iter().all(|repair| repair.path.starts_with("/v")), "{repairs:?}");
+    (arguments["v"].take(), repairs.into_iter().map(|repair| repair.rule).collect())
+}
+
+#[test]
+fn lossless_conversions() {
+    let nested = json!({"type": "array", "items": {"type": "object", "properties": {"n": {"type": "integer"}}}});
+    let cases = [
+        (json!({"type": "integer"}), json!("5"), json!(5), "string_to_integer"),
+        (json!({"type": "integer"}), json!("-7"), json!(-7), "string_to_integer"),
+        (json!({"type": "integer"}), json!("18446744073709551615"), json!(u64::MAX), "string_to_integer"),
+        (json!({"type": "integer"}), json!(3.0), json!(3), "integral_float"),
+        (json!({"type": "integer", "minimum": 2}), json!(3.0), json!(3), "integral_float"),
+        (json!({"type": ["integer", "null"]}), json!(3.0), json!(3), "integral_float"),
+        (json!({"anyOf": [{"type": "integer"}, {"type": "null"}]}), json!(3.0), json!(3), "integral_float"),
+        (json!({"type": "number"}), json!("0.5"), json!(0.5), "string_to_number"),
+        (json!({"type": "number"}), json!("12"), json!(12), "string_to_number"),
+        (json!({"type": "boolean"}), json!("true"), json!(true), "string_to_boolean"),
+        (json!({"type": "boolean"}), json!("False"), json!(false), "string_to_boolean"),
+        (json!({"type": "string"}), json!(1234567890123456789_i64), json!("1234567890123456789"), "number_to_string"),
+        (json!({"enum": [1, 2, 3]}), json!("2"), json!(2), "string_to_integer"),
+        (json!({"type": "object"}), json!("{\"a\":1}"), json!({"a": 1}), "json_string_parsed"),
+        (json!({"type": "array"}), json!(" [1]"), json!([1]), "json_string_parsed"),
+        (json!({"anyOf": [{"type": "integer"}, {"type": "null"}]}), json!("5"), json!(5), "string_to_integer"),
+        (json!({"anyOf": [{"type": "integer"}, {"type": "number"}]}), json!("5"), json!(5), "string_to_integer"),
+        (
+            json!({"anyOf": [{"type": "string", "format": "date"}, {"type": "integer"}]}),
+            json!("5"),
+            json!(5),
+            "string_to_integer",
+        ),
+        (json!({"allOf": [{"minimum": 1}, {"type": "integer"}]}), json!("5"), json!(5), "string_to_integer"),
+        (nested, json!("[{\"n\":1}]"), json!([{"n": 1}]), "json_string_parsed"),
+    ];
+    for (schema, value, expected, rule) in cases {
+        assert_eq!(coerce_one(schema.clone(), value.clone()), (expected, vec![rule.to_owned()]), "{schema} {value}");
+    }
+}
+
+#[test]
+fn what_is_left_alone() {
+    let cases = [
+        (json!({"type": "integer"}), json!(0.5)),
+        (json!({"type": "integer"}), json!("0.5")),
+        (json!({"type": "integer"}), json!("05")),
+        (json!({"type": "integer"}), json!("+5")),
+        (json!({"type": "integer"}), json!(" 5")),
+        (json!({"type": "integer"}), json!("")),
+        (json!({"type": "integer"}), json!("99999999999999999999")),
+        (json!({"type": "integer"}), json!(true)),
+        (json!({"type": "integer"}), json!(1e300)),
+        (json!({"type": "number"}), json!("0.12345678901234567")),
+        (json!({"type": "number"}), json!("NaN")),
+        (json!({"type": "number"}), json!(3.0)),
+        (json!({"type": "boolean"}), json!("yes")),
+        (json!({"type": "boolean"}), json!(1)),
+        (json!({"type": "string"}), json!(1.1)),
+        (json!({"type": "string"}), json!("5")),
+        (json!({"type": ["string", "integer"]}), json!("5")),
+        (json!({"type": ["string", "object"]}), json!("{}")),
+        (json!({"anyOf": [{"type": "string"}, {"type": "object"}]}), json!("{}")),
+        (json!({"type": "object"}), json!("{hello world}")),
+        (json!({"type": "object"}), json!("[1]")),
+        (json!({"type": "object"}), json!("{\"a\":1,\"a\":2}")),
+        (json!({"type": "object"}), json!("{\"a\":123456789012345678901234567890}")),
+        (json!({"type": "array"}), json!("[".repeat(200) + &"]".repeat(200))),
+        (json!({"anyOf": [{"const": 1}, {"const": true}]}), json!("x")),
+        (
+            json!({"oneOf": [{"type": "object", "properties": {"n": {"type": "string"}}, "required": ["n"]},
+                          {"type": "object", "properties": {"n": {"const": true}}, "required": ["n"]}]}),
+            json!({"n": {}}),
+        ),
+        (json!({}), json!(3.0)),
+        (json!(true), json!("5")),
+    ];
+    for (schema, value) in cases {
+        assert_eq!(coerce_one(schema.clone(), value.clone()), (value.clone(), vec![]), "{schema} {value}");
+    }
+}
+
+#[test]
+fn two_conversions_are_one_too_many() {
+    let branches = json!({"anyOf": [
+        {"type": "object", "properties": {"n": {"type": "integer"}, "m": {"const": "1"}}, "required": ["n"]},
+        {"type": "object", "properties": {"n": {"const": "1"}, "m": {"type": "integer"}}, "required": ["m"]},
+    ]});
+    let value = json!({"n": "1", "m": "1"});
+    assert_eq!(coerce_one(branches.clone(), json!({"n": "2", "m": "1"})).0, json!({"n": 2, "m": "1"}));
+    assert_eq!(coerce_one(branches, value.clone()), (value, vec![]));
+}
+
+#[test]
+fn an_object_as_text_is_seen_through_one_of() {
+    let schema = compile(json!({"type": "object", "required": ["target"], "properties": {"target": {"oneOf": [
+        {"type": "object", "properties": {"kind": {"const": "agent"}, "name": {"type": "string"}}, "required": ["kind", "name"]},
+        {"type": "object", "properties": {"kind": {"const": "tool"}}, "required": ["kind"]},
+    ]}}}));
+    let mut arguments = json!({"target": "{\"kind\":\"agent\",\"name\":\"rae\"}"});
+    assert_eq!(schema.coerce(&mut arguments), [Repair::new("/target", "json_string_parsed")]);
+    assert_eq!(arguments, json!({"target": {"kind": "agent", "name": "rae"}}));
+    assert!(schema.validate(&arguments).is_empty());
+
+    let wrong = schema.validate(&json!({"target": {"kind": "agent"}}));
+    assert_eq!(wrong.len(), 1, "one for all branches: {wrong:?}");
+    assert!(
+        wrong[0].message.contains("fits none of 2 alternatives") && wrong[0].message.contains("`name` is required")
+    );
+    assert_eq!(wrong[0].expected.as_ref().unwrap()["oneOf"][1]["properties"]["kind"]["const"], "tool");
+}
+
+#[test]
+fn null() {
+    let schema =
+        compile(json!({"type": "object", "required": ["q"], "$defs": {"Int": {"type": "integer"}}, "properties": {
+            "q": {"type": "string"}, "limit": {"type": "integer"}, "page": {"$ref": "#/$defs/Int"},
+            "maybe": {"anyOf": [{"type": "integer"}, {"type": "null"}]}, "any": {}, "a/b": {"type": "string"},
+        }}));
+    let mut arguments =
+        json!({"limit": null, "q": "x", "page": null, "maybe": null, "any": null, "a/b": null, "other": null});
+    let repairs = schema.coerce(&mut arguments);
+    assert_eq!(arguments.to_string(), r#"{"q":"x","maybe":null,"any":null,"other":null}"#);
+    let paths: Vec<&str> = repairs.iter().map(|repair| repair.path.as_str()).collect();
+    assert_eq!(paths, ["/a~1b", "/limit", "/page"]);
+    assert!(repairs.iter().all(|repair| repair.rule == "null_dropped"));
+
+    let mut required = json!({"q": null});
+    assert!(schema.coerce(&mut required).is_empty());
+    assert_eq!(schema.validate(&required)[0].path, "/q");
+
+    let elsewhere =
+        compile(json!({"type": "object", "properties": {"q": {"type": "string"}}, "allOf": [{"required": ["q"]}]}));
+    assert!(elsewhere.coerce(&mut required).is_empty(), "required in a neighbour");
+}
+
+#[test]
+fn repairs_are_placed() {
+    let schema = compile(json!({"type": "object", "properties": {
+        "list": {"type": "array", "prefixItems": [{"type": "string"}], "items": {"$ref": "#/$defs/Node"}}},
+        "additionalProperties": {"type": "boolean"},
+        "$defs": {"Node": {"type": "object", "properties": {"v": {"type": "integer"}, "next": {"$ref": "#/$defs/Node"}}}}}));
+    let mut arguments = json!({"list": ["1", {"v": "1", "next": {"v": "2"}}], "extra": "true"});
+    let repairs = schema.coerce(&mut arguments);
+    assert_eq!(arguments, json!({"list": ["1", {"v": 1, "next": {"v": 2}}], "extra": true}));
+    let places: Vec<&str> = repairs.iter().map(|repair| repair.path.as_str()).collect();
+    assert_eq!(places, ["/list/1/next/v", "/list/1/v", "/extra"]);
+}
+
+#[test]
+fn unknown_properties() {
+    let schema =
+        compile(json!({"type": "object", "properties": {"id": {"type": "string"}, "dry_run": {"type": "boolean"}},
+        "required": ["id"], "additionalProperties": false}));
+    let arguments = json!({"id": "7", "dryRun": true});
+    let [violation] = schema.validate(&arguments).try_into().unwrap();
+    let mut expected = Violation::new("", "unknown property `dryRun` (did you mean `dry_run`?)");
+    (expected.unknown, expected.accepted) = (vec!["dryRun".into()], vec!["id".into(), "dry_run".into()]);
+    assert_eq!(violation, expected);
+
+    let open = compile(json!({"type": "object", "properties": {"q": {}}, "additionalProperties": {"type": "string"}}));
+    let mut extra = json!({"q": "x", "region": "eu"});
+    assert!(open.coerce(&mut extra).is_empty() && open.validate(&extra).is_empty());
+
+    let unevaluated = compile(json!({"type": "object", "unevaluatedProperties": false, "properties": {"a": {}},
+        "allOf": [{"$ref": "#/$defs/B"}], "$defs": {"B": {"properties": {"bee": {}}}}}));
+    let [violation] = unevaluated.validate(&json!({"a": 1, "Bee": 2})).try_into().unwrap();
+    assert_eq!(violation.accepted, ["a", "bee"]);
+}
+
+#[test]
+fn violations_say_where_and_what() {
+    let schema = compile(json!({"type": "object", "required": ["q", "n"], "properties": {
+        "q": {"type": "string", "description": "text"}, "n": {"type": "integer", "minimum": 1, "maximum": 9},
+        "unit": {"enum": ["c", "f"]}, "day": {"type": "string", "format": "date"}, "code": {"type": "string", "pattern": "^[A-Z]+$"},
+        "list": {"type": "array", "maxItems": 1, "items": {"type": ["string", "null"]}}, "a/b": {"type": "boolean"}}}));
+    let arguments =
+        json!({"n": 12, "unit": "k", "day": "tomorrow", "code": "a".repeat(500), "list": [1, "x"], "a/b": "maybe"});
+    let mut found = schema.validate(&arguments);
+    found.sort_by(|a, b| a.path.cmp(&b.path));
+    let found: Vec<String> = found
+        .into_iter()
+        .map(|violation| format!("{} {} {}", violation.path, violation.message, violation.expected.unwrap_or_default()))
+        .collect();
+    let cut = format!("\"{}…", "a".repeat(58));
+    assert_eq!(
+        found,
+        [
+            r#"/a~1b expected boolean, got `"maybe"` {"type":"boolean"}"#,
+            &format!(r#"/code `{cut}` does not match the pattern {{"pattern":"^[A-Z]+$"}}"#),
+            r#"/day `"tomorrow"` is not a date {"format":"date"}"#,
+            r#"/list there are more than 1 items {"maxItems":1}"#,
+            r#"/list/0 expected null or string, got `1` {"type":["null","string"]}"#,
+            r#"/n `12` is more than 9 {"maximum":9}"#,
+            r#"/q `q` is required {"type":"string"}"#,
+            r#"/unit `"k"` is not one of the allowed values {"enum":["c","f"]}"#,
+        ]
+    );
+    let many = compile(json!({"type": "object", "additionalProperties": {"type": "string"}}));
+    let wrong: serde_json::Map<String, Value> = (0..1000).map(|n| (n.to_string(), json!(n))).collect();
+    assert_eq!(many.validate(&Value::Object(wrong)).len(), limits::VIOLATIONS_MAX);
+}
+
+#[test]
+fn defaults() {
+    let schema = compile(json!({"type": "object", "properties": {
+        "limit": {"type": "integer", "default": 10},
+        "wrong": {"type": "integer", "default": null},
+        "worse": {"type": "string", "maxLength": 1, "default": "long"},
+        "sort": {"$ref": "#/$defs/Sort"},
+        "page": {"type": "object", "properties": {"size": {"type": "integer", "default": 20}}},
+        "made": {"type": "object", "default": {}, "properties": {"x": {"type": "integer", "default": 1}}},
+        "list": {"type": "array", "items": {"type": "object", "properties": {"n": {"default": 0}}}},
+        "one": {"anyOf": [{"type": "object", "required": ["a"], "properties": {"a": {}, "d": {"default": 1}}},
+                          {"type": "object", "required": ["b"], "properties": {"b": {}, "d": {"default": 2}}}]},
+    }, "$defs": {"Sort": {"type": "string", "default": "asc"}}}));
+    let fill = |mut value: Value| {
+        schema.fill_defaults(&mut value);
+        value
+    };
+    assert_eq!(fill(json!({})), json!({"limit": 10, "sort": "asc", "made": {"x": 1}}));
+    let given = json!({"limit": 5, "sort": "desc", "made": {"x": 3}, "page": {}, "list": [{}, {"n": 2}]});
+    assert_eq!(
+        fill(given),
+        json!({"limit": 5, "sort": "desc", "made": {"x": 3}, "page": {"size": 20}, "list": [{"n": 0}, {"n": 2}]})
+    );
+    assert_eq!(fill(json!({"one": {"b": 1}}))["one"], json!({"b": 1, "d": 2}));
+    assert_eq!(fill(json!({"one": {"a": 1, "b": 1}}))["one"], json!({"a": 1, "b": 1}), "ambiguous");
+
+    let exclusive = compile(json!({"type": "object", "properties": {"a": {"default": 1}, "b": {}},
+        "oneOf": [{"required": ["a"]}, {"required": ["b"]}]}));
+    let mut value = json!({"b": 1});
+    exclusive.fill_defaults(&mut value);
+    assert_eq!(value, json!({"b": 1}), "a default never makes a call wrong");
+}
+
+#[test]
+fn schemas_that_are_refused() {
+    let object = |properties: Value| json!({"type": "object", "properties": properties});
+    let cases = [
+        (json!("text"), "bad_schema"),
+        (object(json!({"a": 1})), "bad_schema"),
+        (object(json!({"a": {"type": "text"}})), "bad_schema"),
+        (object(json!({"a": {"$ref": "https://example.com/s.json"}})), "bad_schema"),
+        (object(json!({"a": {"$ref": "file:///etc/passwd"}})), "bad_schema"),
+        (object(json!({"a": {"$ref": "other.json#/x"}})), "bad_schema"),
+        (object(json!({"a": {"$ref": "#/$defs/none"}})), "bad_schema"),
+        (object(json!({"a": {"$ref": "#none"}})), "bad_schema"),
+        (object(json!({"a": {"$id": "https://example.com/", "$ref": "#"}})), "bad_schema"),
+        (json!({"$defs": {"a": {"$ref": "https://example.com/s.json"}}}), "bad_schema"),
+        (json!({"$schema": "https://example.com/own", "type": "object"}), "bad_schema"),
+        (object(json!({"a": {"pattern": "(?=a)*"}})), "bad_schema"),
+        (object(json!({"a": {"pattern": "(a)\\1"}})), "bad_schema"),
+        (object(json!({"a": {"pattern": "(a\\p{L}{1,100000}b)+"}})), "bad_schema"),
+        (json!({"$ref": "#"}), "bad_schema"),
+        (json!({"allOf": [{"$ref": "#/$defs/a"}], "$defs": {"a": {"anyOf": [{"$ref": "#/$defs/a"}]}}}), "bad_schema"),
+        (object(json!({"a": {"enum": vec!["x".repeat(100); 3000]}})), "schema_too_large"),
+        ((0..100).fold(json!({}), |inner, _| json!({"properties": {"a": inner}})), "schema_too_large"),
+        ((0..20).fold(json!({}), |inner, _| json!({"allOf": [inner]})), "schema_too_large"),
+        (object((0..200).map(|n| (n.to_string(), json!({"pattern": format!("^{n}$")}))).collect()), "schema_too_large"),
+    ];
+    for (schema, code) in cases {
+        let error = Schema::compile(&schema).err().unwrap_or_else(|| panic!("accepted: {schema}"));
+        assert_eq!(error.code(), code, "{schema}: {error}");
+        assert!(error.to_string().chars().count() < 300, "{error}");
+    }
+}
+
+#[test]
+fn references_within() {
+    let schema = compile(json!({"$id": "https://example.com/root.json", "type": "object",
+        "properties": {"a": {"$ref": "#/$defs/with%20space~1"}, "b": {"$ref": "#here"}, "c": {"anyOf": [{"$ref": "#/$defs/n"}, {"type": "null"}]}},
+        "$defs": {"with space/": {"type": "integer"}, "x": {"$anchor": "here", "type": "boolean"}, "n": {"type": "integer", "minimum": 3}}}));
+    let mut arguments = json!({"a": "1", "b": "true", "c": "5"});
+    assert_eq!(schema.coerce(&mut arguments).len(), 3);
+    assert_eq!(arguments, json!({"a": 1, "b": true, "c": 5}));
+    assert!(schema.validate(&arguments).is_empty());
+    assert_eq!(schema.coerce(&mut json!({"c": "2"})), [], "fits no branch after all");
+    let seven = compile(json!({"$schema": "http://json-schema.org/draft-07/schema#", "type": "object",
+        "definitions": {"P": {"type": "integer"}}, "properties": {"p": {"$ref": "#/definitions/P"}, "t": {"items": [{"type": "integer"}]}}}));
+    assert_eq!(seven.coerce(&mut json!({"p": "1", "t": ["2"]})).len(), 2);
+}
+
+#[test]
+fn a_recursive_schema_is_fine() {
+    let schema = compile(json!({"type": "object", "properties": {"root": {"$ref": "#/$defs/Node"}},
+        "$defs": {"Node": {"type": "object", "properties": {"v": {"type": "string"}, "kids": {"type": "array", "items": {"$ref": "#/$defs/Node"}}}}}}));
+    let tree = |leaf: Value| (0..5).fold(leaf, |inner, _| json!({"v": "x", "kids": [inner]}));
+    assert!(schema.validate(&json!({"root": tree(json!({}))})).is_empty());
+    assert_eq!(
+        schema.validate(&json!({"root": tree(json!({"v": 1}))}))[0].path,
+        format!("/root{}/v", "/kids/0".repeat(5))
+    );
+}
+
+/// Runs on a thread with the stack of a runtime's worker, and fails when it takes long.
+fn within(ms_max: u64, work: impl FnOnce() + Send + 'static) {
+    let (done, wait) = std::sync::mpsc::channel();
+    let worker = std::thread::Builder::new().stack_size(2 * 1024 * 1024).spawn(move || {
+        work();
+        done.send(()).unwrap();
+    });
+    let arrived = wait.recv_timeout(std::time::Duration::from_millis(ms_max));
+    assert!(arrived.is_ok(), "more than {ms_max} ms, or a panic: {arrived:?}");
+    worker.unwrap().join().unwrap();
+}
+
+#[test]
+fn a_bomb_of_references_is_refused_at_once() {
+    within(200, || {
+        let mut defs: serde_json::Map<String, Value> = (0..30)
+            .map(|n| {
+                let next = json!({"$ref": format!("#/$defs/A{}", n + 1)});
+                (format!("A{n}"), json!({"properties": {"l": next, "r": next}}))
+            })
+            .collect();
+        defs.insert("A30".into(), json!({"type": "string"}));
+        let bomb = json!({"type": "object", "properties": {"x": {"$ref": "#/$defs/A0"}}, "$defs": defs});
+        assert_eq!(Schema::compile(&bomb).unwrap_err().code(), "schema_too_large");
+    });
+    within(5_000, || {
+        let defs: serde_json::Map<String, Value> = (0..3000)
+            .map(|n| (format!("A{n}"), json!({"items": {"$ref": format!("#/$defs/A{}", (n + 1) % 3000)}})))
+            .collect();
+        compile(json!({"type": "object", "properties": {"x": {"$ref": "#/$defs/A0"}}, "$defs": defs}));
+    });
+}
+
+#[test]
+fn branches_that_multiply_cost_little() {
+    within(20_000, || {
+        let branch = |kind: &str| json!({"type": "object", "properties": {"kind": {"type": "string", "minLength": kind.len()}, "kid": {"$ref": "#/$defs/N"}}});
+        let schema = compile(json!({"type": "object", "properties": {"x": {"$ref": "#/$defs/N"}},
+            "$defs": {"N": {"anyOf": [branch("a"), branch("bb"), branch("ccc")]}}}));
+        let mut deep =
+            (0..limits::JSON_DEPTH_MAX - 4).fold(json!({"kind": 1}), |inner, _| json!({"kind": "abc", "kid": inner}));
+        deep = json!({"x": deep});
+        assert_eq!(schema.validate(&deep)[0].path, "/x");
+        schema.coerce(&mut deep);
+        schema.fill_defaults(&mut deep);
+    });
+}
+
+#[test]
+fn the_deepest_schema_fits_a_workers_stack() {
+    within(20_000, || {
+        let last = json!({"type": "object", "properties": {"kid": {"$ref": "#/$defs/N"}, "n": {"type": "integer", "default": 1}}});
+        let chain = (0..14).fold(last, |inner, _| json!({"allOf": [inner]}));
+        let schema =
+            compile(json!({"type": "object", "properties": {"kid": {"$ref": "#/$defs/N"}}, "$defs": {"N": chain}}));
+        let mut deep = (0..limits::JSON_DEPTH_MAX - 2).fold(json!({"n": "1"}), |inner, _| json!({ "kid": inner }));
+        assert_eq!(schema.validate(&deep).len(), 1);
+        assert_eq!(schema.coerce(&mut deep).len(), 1);
+        schema.fill_defaults(&mut deep);
+        assert!(schema.validate(&deep).is_empty());
+    });
+}
+
+#[test]
+fn hostile_patterns_run_in_linear_time() {
+    within(5_000, || {
+        let schema = compile(json!({"type": "object", "properties": {"a": {"type": "string", "pattern": "^(a+)+$"}}}));
+        let text = "a".repeat(100_000) + "!";
+        assert_eq!(schema.validate(&json!({ "a": text })).len(), 1);
+    });
+}
+
+fn any_value() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        (-1000..1000_i32).prop_map(|n| json!(f64::from(n) / 2.0)),
+        "[0-9]{1,3}|true|null|\\{\"n\":\"1\"\\}|\\[1,\"2\"\\]|[a-z]{0,3}".prop_map(Value::from),
+    ];
+    leaf.prop_recursive(3, 20, 4, |inner| {
+        prop_oneof![
+            proptest::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            proptest::collection::vec((proptest::sample::select(vec!["n", "s", "o", "u", "x"]), inner), 0..4).prop_map(
+                |entries| Value::Object(entries.into_iter().map(|(key, value)| (key.to_owned(), value)).collect())
+            ),
+        ]
+    })
+}
+
+proptest! {
+    #[test]
+    fn coercion_and_defaults_are_stable_and_never_harm(value in any_value()) {
+        let schema = compile(json!({"$ref": "#/$defs/T", "$defs": {"T": {"type": "object", "required": ["n"], "properties": {
+            "n": {"type": "integer"}, "s": {"type": "string", "default": "d"}, "o": {"$ref": "#/$defs/T"},
+            "u": {"anyOf": [{"type": "integer"}, {"type": "array", "items": {"type": "integer"}}, {"$ref": "#/$defs/T"}]}}}}}));
+        let fits = schema.validate(&value).is_empty();
+        let mut coerced = value.clone();
+        let repairs = schema.coerce(&mut coerced);
+        prop_assert_eq!(repairs.is_empty(), coerced == value, "a change is recorded");
+        prop_assert!(!fits || repairs.iter().all(|repair| repair.rule == "integral_float"));
+        prop_assert!(!fits || schema.validate(&coerced).is_empty(), "what fits still fits");
+        let mut again = coerced.clone();
+        prop_assert!(schema.coerce(&mut again).is_empty(), "once is enough: {} {}", coerced, again);
+        let fits = schema.validate(&coerced).is_empty();
+        schema.fill_defaults(&mut coerced);
+        prop_assert!(!fits || schema.validate(&coerced).is_empty());
+        let mut again = coerced.clone();
+        schema.fill_defaults(&mut again);
+        prop_assert_eq!(again, coerced);
+    }
+}

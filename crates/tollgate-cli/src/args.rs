@@ -1,0 +1,243 @@
+//! The words of the command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// The tool layer of AI agents: decides whether a tool call may happen, makes it happen, and writes it down.
+#[derive(Parser)]
+#[command(
+    name = "tollgate",
+    version,
+    after_help = "Exit status: 0 done · 1 failed · 2 usage or configuration · 3 refused · 4 waits for a human · \
+                  5 outcome unknown · 6 no record, no call.\n\nMachine output goes to standard output and nothing else \
+                  does. `tollgate COMMAND --help` teaches each command."
+)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What every command takes.
+#[derive(Args)]
+pub(crate) struct Global {
+    /// The configuration file [default: tollgate.toml here or in a parent, else ~/.config/tollgate/tollgate.toml]
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// The role to act in [default: the configuration's `role`; for `serve`: reader]
+    #[arg(long, global = true, value_name = "ROLE")]
+    pub(crate) role: Option<String>,
+    /// How to print [default: text on a terminal, json elsewhere]
+    #[arg(long, global = true, value_enum)]
+    pub(crate) format: Option<Format>,
+    /// Print no warnings
+    #[arg(short, long, global = true)]
+    pub(crate) quiet: bool,
+    /// Print more of what happens, to standard error; twice for details
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub(crate) verbose: u8,
+}
+
+/// How to print.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// For people
+    Text,
+    /// For programs
+    Json,
+}
+
+/// The commands.
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Write a commented tollgate.toml
+    Init(InitArgs),
+    /// Serve the tools to an MCP client
+    #[command(after_help = "Example, in an MCP client's configuration:\n  {\"mcpServers\": {\"tollgate\": \
+                            {\"command\": \"tollgate\", \"args\": [\"serve\", \"--stdio\", \"--role\", \"developer\"]}}}")]
+    Serve(ServeArgs),
+    /// Let a model work with the tools
+    #[command(after_help = "Examples:\n  tollgate run \"how many lines has README.md?\"\n  tollgate run --replay \
+                            examples/inventory/recorded-run.jsonl    no model needed\n  tollgate run    a conversation")]
+    Run(RunArgs),
+    /// Take one call through the gate and print the outcome object
+    #[command(after_help = "Examples:\n  tollgate call calculate '{\"expression\": \"34817 * 293\"}'\n  \
+                            echo '{\"path\": \"README.md\"}' | tollgate call read_file -\n  tollgate call query_database @query.json")]
+    Call(CallArgs),
+    /// List and show the tools that the role may use
+    Tools {
+        #[command(subcommand)]
+        action: ToolsAction,
+    },
+    /// Answer the questions of calls that wait for a human
+    Approvals {
+        #[command(subcommand)]
+        action: ApprovalsAction,
+    },
+    /// Read, verify and settle the ledger
+    Audit {
+        #[command(subcommand)]
+        action: AuditAction,
+    },
+    /// Print a completion script
+    #[command(
+        after_help = "Example:\n  tollgate completions bash > ~/.local/share/bash-completion/completions/tollgate"
+    )]
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page
+    Man,
+    /// Write the generated documentation
+    #[command(hide = true)]
+    Docs {
+        /// Where to
+        folder: PathBuf,
+    },
+}
+
+/// `init`.
+#[derive(Args)]
+pub(crate) struct InitArgs {
+    /// Write over an existing file
+    #[arg(long)]
+    pub(crate) force: bool,
+}
+
+/// `serve`.
+#[derive(Args)]
+pub(crate) struct ServeArgs {
+    /// Speak MCP on standard input and output
+    #[arg(long, required = true)]
+    pub(crate) stdio: bool,
+    /// Only the tools whose names fit one of these globs
+    #[arg(long, value_name = "GLOB,…", value_delimiter = ',')]
+    pub(crate) tools: Vec<String>,
+}
+
+/// `run`.
+#[derive(Args)]
+pub(crate) struct RunArgs {
+    /// What to do; without it, a conversation line by line
+    pub(crate) prompt: Option<String>,
+    /// The model, as configured under [models.NAME]
+    #[arg(long, value_name = "NAME", default_value = "default")]
+    pub(crate) model: String,
+    /// Keep the run as readable JSON lines in a new file
+    #[arg(long, value_name = "FILE", conflicts_with = "replay")]
+    pub(crate) record: Option<PathBuf>,
+    /// Take the model's turns from a recording; the tools run for real
+    #[arg(long, value_name = "FILE")]
+    pub(crate) replay: Option<PathBuf>,
+    /// Print every event as a JSON line
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Instructions for the model
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) system: Option<String>,
+    /// auto, none, required, or the name of a tool that must be called first
+    #[arg(long, value_name = "CHOICE", default_value = "auto")]
+    pub(crate) tool_choice: String,
+    /// Rounds before the model must answer
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) rounds: Option<u32>,
+}
+
+/// `call`.
+#[derive(Args)]
+pub(crate) struct CallArgs {
+    /// The tool's name
+    pub(crate) tool: String,
+    /// The arguments as JSON; `-` reads standard input, `@FILE` a file [default: {}]
+    #[arg(value_name = "JSON|-|@FILE", allow_hyphen_values = true)]
+    pub(crate) arguments: Option<String>,
+    /// Let this happen at most once under this key
+    #[arg(long, value_name = "KEY")]
+    pub(crate) idempotency_key: Option<String>,
+}
+
+/// `tools …`.
+#[derive(Subcommand)]
+pub(crate) enum ToolsAction {
+    /// List them
+    List,
+    /// Show one: its description, schema, risk and limits
+    Show {
+        /// Its name
+        name: String,
+    },
+}
+
+/// `approvals …`.
+#[derive(Subcommand)]
+pub(crate) enum ApprovalsAction {
+    /// List the open questions
+    List {
+        /// The answered and expired ones too
+        #[arg(long)]
+        all: bool,
+    },
+    /// Show one: exactly what would run
+    Show {
+        /// Its id, or the end of it
+        id: String,
+    },
+    /// Say yes, once; the asker then asks again
+    Approve(AnswerArgs),
+    /// Say no
+    Reject(AnswerArgs),
+}
+
+/// A yes or no.
+#[derive(Args)]
+pub(crate) struct AnswerArgs {
+    /// The question's id, or the end of it
+    pub(crate) id: String,
+    /// Why
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) reason: Option<String>,
+}
+
+/// `audit …`.
+#[derive(Subcommand)]
+pub(crate) enum AuditAction {
+    /// Print the last records
+    Tail {
+        /// How many
+        #[arg(short = 'n', long, default_value_t = 20, value_name = "N")]
+        lines: usize,
+        /// Go on with what comes
+        #[arg(short, long)]
+        follow: bool,
+    },
+    /// Tell the story of one attempt
+    Show {
+        /// Its id, or an unambiguous part of it
+        attempt: String,
+    },
+    /// Check the whole chain: exit 0 intact, 1 changed or cut, 6 unreadable
+    Verify,
+    /// Say what became of an attempt that was started and never finished; without one, list them
+    Settle {
+        /// Its id, or an unambiguous part of it
+        attempt: Option<String>,
+        /// What you found out
+        #[arg(long = "as", value_enum, value_name = "WHAT", requires = "attempt")]
+        verdict: Option<VerdictArg>,
+        /// How you found out
+        #[arg(long, value_name = "TEXT")]
+        note: Option<String>,
+    },
+}
+
+/// What became of an attempt.
+#[derive(Clone, Copy, ValueEnum)]
+pub(crate) enum VerdictArg {
+    /// It happened
+    Done,
+    /// It did not happen
+    Failed,
+}

@@ -1,0 +1,79 @@
+//! `tollgate approvals`: the operator's answers.
+
+use tollgate::store::{Answer, Approval, ApprovalStatus};
+
+use super::{configuration, open, user};
+use crate::args::{AnswerArgs, ApprovalsAction, Format, Global};
+use crate::failure::Failure;
+use crate::output::{self, visible};
+
+pub(crate) async fn run(global: &Global, action: ApprovalsAction) -> Result<u8, Failure> {
+    let house = open(global, configuration(global)?).await?;
+    let operator = house.operator();
+    match action {
+        ApprovalsAction::List { all } => {
+            let filter = if all { None } else { Some(ApprovalStatus::Pending) };
+            list(global, &operator.approvals(filter).await?)?;
+        }
+        ApprovalsAction::Show { id } => show(global, &operator.approval(&id).await?)?,
+        ApprovalsAction::Approve(args) => show(global, &operator.answer(&args.id, answer(true, &args)).await?)?,
+        ApprovalsAction::Reject(args) => show(global, &operator.answer(&args.id, answer(false, &args)).await?)?,
+    }
+    Ok(0)
+}
+
+fn answer(approved: bool, args: &AnswerArgs) -> Answer {
+    Answer { approved, by: user(), reason: args.reason.clone() }
+}
+
+fn list(global: &Global, approvals: &[Approval]) -> Result<(), Failure> {
+    if output::format(global) == Format::Json {
+        return output::json(&approvals);
+    }
+    if approvals.is_empty() {
+        return output::line("no approvals are open");
+    }
+    let rows = approvals.iter().map(|approval| {
+        vec![
+            approval.id.to_string(),
+            status(approval),
+            approval.tool.clone(),
+            visible(&approval.arguments.to_string()).chars().take(80).collect(),
+            format!("{} ({})", approval.subject, approval.role),
+            approval.expires.strftime("%Y-%m-%d %H:%M UTC").to_string(),
+        ]
+    });
+    output::out(&output::table(&["approval", "status", "tool", "arguments", "asker", "expires"], rows))
+}
+
+fn status(approval: &Approval) -> String {
+    serde_json::to_value(approval.status).ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
+}
+
+fn show(global: &Global, approval: &Approval) -> Result<(), Failure> {
+    if output::format(global) == Format::Json {
+        return output::json(approval);
+    }
+    let pretty = serde_json::to_string_pretty(&approval.arguments).unwrap_or_default();
+    let preview = approval.preview.as_ref().map(|preview| format!("\nwhat would run:\n{}\n", visible(preview)));
+    let decided = approval.decided_by.as_ref().map(|by| {
+        let why = approval.decision_reason.as_ref().map(|why| format!(": {}", visible(why))).unwrap_or_default();
+        format!("\nanswered by {by}{why}")
+    });
+    output::line(&format!(
+        "{} — {}\n{} ({}, {}) asked by {} ({}) through {}\nbecause {}\nexpires {}{}\n\narguments:\n{}\n{}",
+        approval.id,
+        status(approval),
+        approval.tool,
+        approval.risk,
+        approval.permission,
+        approval.subject,
+        approval.role,
+        approval.surface,
+        visible(&approval.reason),
+        approval.expires,
+        decided.unwrap_or_default(),
+        visible(&pretty),
+        preview.unwrap_or_default(),
+    ))
+}

@@ -1,0 +1,88 @@
+//! `tollgate call`: one call through the gate.
+
+use std::io::{IsTerminal, Read};
+
+use tollgate::{Call, Content, Outcome, Surface, limits};
+
+use super::{caller, configuration, open};
+use crate::args::{CallArgs, Format, Global};
+use crate::failure::Failure;
+use crate::output::{self, Style, style, visible};
+
+pub(crate) async fn run(global: &Global, args: CallArgs) -> Result<u8, Failure> {
+    let arguments = read(args.arguments.as_deref().unwrap_or_default())?;
+    let loaded = configuration(global)?;
+    let role = global.role.clone().unwrap_or_else(|| loaded.config.role.clone());
+    let house = open(global, loaded).await?;
+    let caller = caller(&house, &role, Surface::Cli)?;
+    let mut call = Call::raw(args.tool, arguments);
+    call.idempotency_key = args.idempotency_key;
+    let outcome = tokio::select! {
+        outcome = house.call(&caller, call.clone()) => outcome,
+        _ = tokio::signal::ctrl_c() => {
+            house.gate().drain().await;
+            return Err(Failure::internal("interrupted; the ledger says how far it came").hint("tollgate audit tail"));
+        }
+    };
+    match output::format(global) {
+        Format::Json => output::json(&outcome)?,
+        Format::Text => output::out(&for_people(&outcome))?,
+    }
+    Ok(outcome.exit())
+}
+
+/// The arguments as they were given: text, `-` for standard input, `@FILE` for a file.
+fn read(given: &str) -> Result<String, Failure> {
+    let bytes = match given.strip_prefix('@') {
+        Some(path) => {
+            let file = std::fs::File::open(path)
+                .map_err(|error| Failure::usage(format!("the file `{path}` cannot be read: {error}")))?;
+            limited(file, path)?
+        }
+        None if given == "-" => limited(std::io::stdin().lock(), "standard input")?,
+        None => return Ok(given.to_owned()),
+    };
+    Ok(String::from_utf8(bytes).unwrap_or_else(|error| {
+        // What is not text is no JSON either: the gate refuses it, and the ledger keeps that it was tried.
+        output::err(&format!("the arguments are not UTF-8 from byte {} on\n", error.utf8_error().valid_up_to()));
+        error.as_bytes().escape_ascii().to_string()
+    }))
+}
+
+fn limited(reader: impl Read, name: &str) -> Result<Vec<u8>, Failure> {
+    let limit = limits::ARGUMENTS_BYTES_MAX as u64;
+    let mut bytes = Vec::new();
+    reader
+        .take(limit + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|error| Failure::usage(format!("{name} cannot be read: {error}")))?;
+    if bytes.len() as u64 > limit {
+        return Err(Failure::usage(format!("{name} has more than {limit} bytes, the most that arguments may have")));
+    }
+    Ok(bytes)
+}
+
+fn for_people(outcome: &Outcome) -> String {
+    let is_terminal = std::io::stdout().is_terminal();
+    if let Some(result) = outcome.result() {
+        let parts = result.content.iter().map(|part| match part {
+            Content::Text(text) => visible(text),
+            Content::Other(value) => visible(&value.to_string()),
+        });
+        return format!("{}\n", parts.collect::<Vec<_>>().join("\n").trim_end_matches('\n'));
+    }
+    let Some(error) = outcome.end.error() else { return String::new() };
+    let head = format!("{} ({})", outcome.status().as_str(), error.error);
+    let mut text = format!("{}: {}\n", style(Style::Red, &head, is_terminal), visible(&error.message));
+    for detail in &error.details {
+        text.push_str(&format!(
+            "  {} {}\n",
+            style(Style::Bold, &visible(&detail.path), is_terminal),
+            visible(&detail.message)
+        ));
+    }
+    if let Some(hint) = &error.hint {
+        text.push_str(&format!("{} {}\n", style(Style::Dim, "hint:", is_terminal), visible(hint)));
+    }
+    text
+}

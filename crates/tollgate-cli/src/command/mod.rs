@@ -1,0 +1,67 @@
+//! The commands, one file each, and how each of them opens the house.
+
+pub(crate) mod approvals;
+pub(crate) mod audit;
+pub(crate) mod call;
+pub(crate) mod docs;
+pub(crate) mod init;
+pub(crate) mod run;
+pub(crate) mod serve;
+pub(crate) mod tools;
+
+use std::path::PathBuf;
+
+use tollgate::config::{Found, Loaded};
+use tollgate::{Caller, Surface, Tollgate};
+
+use crate::args::Global;
+use crate::failure::Failure;
+use crate::output;
+use crate::terminal::Terminal;
+
+/// Reads the configuration that is meant.
+pub(crate) fn configuration(global: &Global) -> Result<Loaded, Failure> {
+    let folder = std::env::current_dir()
+        .map_err(|error| Failure::usage(format!("the current folder cannot be read: {error}")))?;
+    let user_config = std::env::var_os("XDG_CONFIG_HOME")
+        .map(PathBuf::from)
+        .or_else(|| std::env::home_dir().map(|home| home.join(".config")));
+    Ok(tollgate::config::find(&Found { named: global.config.clone(), folder, user_config })?)
+}
+
+/// Opens the house, and says what could not be had.
+pub(crate) async fn open(global: &Global, loaded: Loaded) -> Result<Tollgate, Failure> {
+    let mut builder = Tollgate::builder().config(loaded);
+    if let Some(terminal) = Terminal::new(&user()) {
+        builder = builder.approvals(terminal);
+    }
+    let house = builder.build().await?;
+    for warning in house.warnings() {
+        output::warn(global, warning);
+    }
+    let unsettled = house.operator().unsettled().await?;
+    if !unsettled.is_empty() {
+        let text = format!(
+            "{} call(s) were started and never finished: check what became of them, then `tollgate audit settle`",
+            unsettled.len()
+        );
+        output::warn(global, &text);
+    }
+    Ok(house)
+}
+
+/// Who sits here.
+pub(crate) fn user() -> String {
+    let named = ["USER", "LOGNAME", "USERNAME"].iter().find_map(|name| std::env::var(name).ok());
+    named.filter(|name| !name.is_empty()).unwrap_or_else(|| "local".to_owned())
+}
+
+/// The caller of this command, in a role that exists.
+pub(crate) fn caller(house: &Tollgate, role: &str, surface: Surface) -> Result<Caller, Failure> {
+    let policy = house.gate().policy();
+    if !policy.has_role(role) {
+        let message = format!("no role is named `{role}`");
+        return Err(Failure::usage(message).hint(format!("there is {}", policy.role_names().join(", "))));
+    }
+    Ok(Caller::new(user(), role, surface))
+}

@@ -1,0 +1,78 @@
+//! `tollgate tools`: the directory, as the role sees it.
+
+use std::io::IsTerminal;
+
+use tollgate::{Surface, ToolDefinition};
+
+use super::{caller, configuration, open};
+use crate::args::{Format, Global, ToolsAction};
+use crate::failure::Failure;
+use crate::output::{self, Style, style};
+
+pub(crate) async fn run(global: &Global, action: ToolsAction) -> Result<u8, Failure> {
+    let loaded = configuration(global)?;
+    let role = global.role.clone().unwrap_or_else(|| loaded.config.role.clone());
+    let house = open(global, loaded).await?;
+    let caller = caller(&house, &role, Surface::Cli)?;
+    let tools = house.list(&caller).await;
+    match (action, output::format(global)) {
+        (ToolsAction::List, Format::Json) => output::json(&tools)?,
+        (ToolsAction::List, Format::Text) => {
+            let rows = tools.iter().map(|tool| {
+                vec![
+                    tool.name.clone(),
+                    tool.risk.to_string(),
+                    tool.permission.to_string(),
+                    tool.source.kind.as_str().to_owned(),
+                    tool.description.clone(),
+                ]
+            });
+            output::out(&output::table(&["tool", "risk", "permission", "source", "what it does"], rows))?;
+        }
+        (ToolsAction::Show { name }, format) => {
+            let Some(tool) = tools.iter().find(|tool| tool.name == name) else {
+                let failure = Failure::usage(format!("no tool is named `{name}` for the role `{role}`"));
+                return Err(failure.hint("`tollgate tools list` lists them"));
+            };
+            match format {
+                Format::Json => output::json(tool)?,
+                Format::Text => output::out(&story(tool))?,
+            }
+        }
+    }
+    Ok(0)
+}
+
+fn story(tool: &ToolDefinition) -> String {
+    let bold = |text: &str| style(Style::Bold, text, std::io::stdout().is_terminal());
+    let mut text = format!("{} — {}\n", bold(&tool.name), tool.description);
+    for part in [&tool.when, &tool.when_not].into_iter().flatten() {
+        text.push_str(&format!("{part}\n"));
+    }
+    let execution = &tool.execution;
+    text.push_str(&format!(
+        "\nrisk {} · permission {} · category {} · source {}\ntimeout {} ms · {} at once · result cut at {} characters\n",
+        tool.risk,
+        tool.permission,
+        tool.category,
+        tool.source.kind.as_str(),
+        execution.timeout_ms,
+        execution.max_concurrent,
+        tool.output.max_length
+    ));
+    let pretty = |value: &serde_json::Value| serde_json::to_string_pretty(value).unwrap_or_default();
+    text.push_str(&format!("\n{}\n{}\n", bold("Arguments"), pretty(&tool.input_schema)));
+    if let Some(schema) = &tool.output_schema {
+        text.push_str(&format!("\n{}\n{}\n", bold("Result"), pretty(schema)));
+    }
+    for example in &tool.examples {
+        text.push_str(&format!("\n{}\n  tollgate call {} '{example}'\n", bold("Example"), tool.name));
+    }
+    for (code, meaning) in &tool.errors {
+        text.push_str(&format!("\n{} {meaning}", bold(code)));
+    }
+    if !tool.errors.is_empty() {
+        text.push('\n');
+    }
+    text
+}

@@ -1,0 +1,113 @@
+//! How a command ends when it cannot do its work: what, where, what would be right, and the exit status.
+
+use std::process::ExitCode;
+
+use miette::{Diagnostic, GraphicalReportHandler, LabeledSpan, NamedSource, SourceCode};
+use tollgate::Error;
+use tollgate::config::ConfigError;
+
+/// Exit status of usage and configuration errors.
+pub(crate) const USAGE: u8 = 2;
+/// Exit status when nothing may be done: the record or the state is out of reach.
+pub(crate) const UNAVAILABLE: u8 = 6;
+
+/// A command that could not do its work.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub(crate) struct Failure {
+    message: String,
+    hint: Option<String>,
+    exit: u8,
+    source_text: Option<Box<(NamedSource<String>, usize)>>,
+}
+
+impl Failure {
+    fn new(exit: u8, message: impl Into<String>) -> Self {
+        Self { message: message.into(), hint: None, exit, source_text: None }
+    }
+
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self::new(USAGE, message)
+    }
+
+    pub(crate) fn unavailable(message: impl Into<String>) -> Self {
+        Self::new(UNAVAILABLE, message)
+    }
+
+    pub(crate) fn internal(message: impl Into<String>) -> Self {
+        Self::new(UNAVAILABLE, message)
+    }
+
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// Prints the failure to standard error and gives its exit status.
+    pub(crate) fn report(&self) -> ExitCode {
+        let mut text = String::new();
+        if GraphicalReportHandler::new().render_report(&mut text, self).is_err() {
+            text = format!("{self}\n");
+        }
+        crate::output::err(&text);
+        ExitCode::from(self.exit)
+    }
+}
+
+impl Diagnostic for Failure {
+    fn help<'a>(&'a self) -> Option<Box<dyn std::fmt::Display + 'a>> {
+        self.hint.as_ref().map(|hint| Box::new(hint) as Box<dyn std::fmt::Display>)
+    }
+
+    fn source_code(&self) -> Option<&dyn SourceCode> {
+        self.source_text.as_ref().map(|text| &text.0 as &dyn SourceCode)
+    }
+
+    fn labels(&self) -> Option<Box<dyn Iterator<Item = LabeledSpan> + '_>> {
+        let offset = self.source_text.as_ref()?.1;
+        Some(Box::new(std::iter::once(LabeledSpan::at(offset, "here"))))
+    }
+}
+
+impl From<ConfigError> for Failure {
+    fn from(error: ConfigError) -> Self {
+        let mut failure = Self::usage(error.to_string());
+        failure.hint.clone_from(&error.hint);
+        if error.line > 0 && !error.text.is_empty() {
+            let source = NamedSource::new(error.file.display().to_string(), error.text.into());
+            failure.source_text = Some(Box::new((source, error.offset)));
+        }
+        failure
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        let message = error.to_string();
+        match error {
+            Error::Config(error) => (*error).into(),
+            Error::Folder { .. } => Self::usage(message).hint("set `workspace` and `data_dir` in tollgate.toml"),
+            Error::Policy(_) | Error::Tool(_) | Error::BadTool { .. } => {
+                Self::usage(message).hint("correct it in tollgate.toml; docs/config.md lists the keys")
+            }
+            Error::Ledger(_) => Self::unavailable(message).hint("run `tollgate audit verify`"),
+            Error::Store(_) | Error::Operator(_) => Self::unavailable(message),
+        }
+    }
+}
+
+impl From<tollgate::OperatorError> for Failure {
+    fn from(error: tollgate::OperatorError) -> Self {
+        use tollgate::store::StoreError;
+        let message = error.to_string();
+        match error {
+            tollgate::OperatorError::Store(StoreError::NotFound(_) | StoreError::Conflict(_)) => {
+                Self::usage(message).hint("`tollgate approvals list --all` lists them")
+            }
+            tollgate::OperatorError::NotUnsettled(_) => {
+                Self::usage(message).hint("`tollgate audit settle` lists those that are")
+            }
+            tollgate::OperatorError::Store(_) | tollgate::OperatorError::Ledger(_) => Self::unavailable(message),
+        }
+    }
+}

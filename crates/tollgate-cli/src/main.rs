@@ -1,0 +1,65 @@
+//! The command line of Tollgate: reads the words, opens the house, prints what came of it.
+
+mod args;
+mod command;
+mod failure;
+mod output;
+mod terminal;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::args::{Cli, Command};
+use crate::failure::Failure;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    trace(&cli);
+    let ended = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::internal(format!("the runtime does not start: {error}")))
+        .and_then(|runtime| {
+            let ended = runtime.block_on(run(cli));
+            // A tool that ignores its cancellation must not keep the program from ending.
+            runtime.shutdown_timeout(std::time::Duration::from_millis(100));
+            ended
+        });
+    match ended {
+        Ok(code) => ExitCode::from(code),
+        Err(failure) => failure.report(),
+    }
+}
+
+async fn run(cli: Cli) -> Result<u8, Failure> {
+    let global = cli.global;
+    match cli.command {
+        Command::Init(args) => command::init::run(&global, &args),
+        Command::Serve(args) => command::serve::run(&global, args).await,
+        Command::Run(args) => command::run::run(&global, args).await,
+        Command::Call(args) => command::call::run(&global, args).await,
+        Command::Tools { action } => command::tools::run(&global, action).await,
+        Command::Approvals { action } => command::approvals::run(&global, action).await,
+        Command::Audit { action } => command::audit::run(&global, action).await,
+        Command::Completions { shell } => command::docs::completions(shell),
+        Command::Man => command::docs::man(),
+        Command::Docs { folder } => command::docs::write(&folder),
+    }
+}
+
+/// Diagnostics go to standard error: warnings, and more with `-v`.
+fn trace(cli: &Cli) {
+    let level = match (cli.global.quiet, cli.global.verbose) {
+        (true, _) => "error",
+        (false, 0) => "warn",
+        (false, 1) => "info",
+        (false, _) => "debug",
+    };
+    tracing_subscriber::fmt()
+        .with_env_filter(tracing_subscriber::EnvFilter::new(level))
+        .with_writer(std::io::stderr)
+        .with_target(false)
+        .init();
+}

@@ -1,0 +1,112 @@
+//! Printing: machine output to standard output, everything else to standard error, and a closed pipe is no fault.
+
+use std::io::{self, IsTerminal, Write};
+
+use comfy_table::{ContentArrangement, Table, presets};
+use serde::Serialize;
+
+use crate::args::{Format, Global};
+use crate::failure::Failure;
+
+/// Prints text to standard output. A reader that left is no fault.
+pub(crate) fn out(text: &str) -> Result<(), Failure> {
+    let mut stdout = io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Failure::internal(format!("standard output cannot be written: {error}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Prints a line to standard output.
+pub(crate) fn line(text: &str) -> Result<(), Failure> {
+    out(&format!("{text}\n"))
+}
+
+/// Prints a value as one line of JSON.
+pub(crate) fn json(value: &impl Serialize) -> Result<(), Failure> {
+    let text = serde_json::to_string(value).map_err(|error| Failure::internal(error.to_string()))?;
+    line(&text)
+}
+
+/// Prints to standard error. When even that is closed there is nobody to tell.
+pub(crate) fn err(text: &str) {
+    let _ = io::stderr().lock().write_all(text.as_bytes());
+}
+
+/// Prints a warning.
+pub(crate) fn warn(global: &Global, text: &str) {
+    if !global.quiet {
+        err(&format!("{} {text}\n", style(Style::Yellow, "warning:", io::stderr().is_terminal())));
+    }
+}
+
+/// How to print here.
+pub(crate) fn format(global: &Global) -> Format {
+    global.format.unwrap_or_else(|| if io::stdout().is_terminal() { Format::Text } else { Format::Json })
+}
+
+/// A table that fits the terminal.
+pub(crate) fn table(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
+    let mut table = Table::new();
+    table.load_preset(presets::UTF8_HORIZONTAL_ONLY).set_content_arrangement(ContentArrangement::Dynamic);
+    table.set_header(header.iter().copied());
+    for row in rows {
+        table.add_row(row);
+    }
+    format!("{table}\n")
+}
+
+/// The colours in use.
+#[derive(Clone, Copy)]
+pub(crate) enum Style {
+    Bold,
+    Dim,
+    Green,
+    Yellow,
+    Red,
+}
+
+/// Text in a style, where colour is wanted and `NO_COLOR` (no-color.org) is not set.
+pub(crate) fn style(style: Style, text: &str, is_terminal: bool) -> String {
+    if !is_terminal || std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty()) {
+        return text.to_owned();
+    }
+    let code = match style {
+        Style::Bold => 1,
+        Style::Dim => 2,
+        Style::Green => 32,
+        Style::Yellow => 33,
+        Style::Red => 31,
+    };
+    format!("\x1b[{code}m{text}\x1b[0m")
+}
+
+/// Text with everything that a terminal would obey or hide made visible, but line ends and tabs.
+pub(crate) fn visible(text: &str) -> String {
+    text.chars()
+        .map(|c| match c {
+            '\n' | '\t' => c.to_string(),
+            c if c.is_control() || is_hidden(c) => c.escape_unicode().to_string(),
+            c => c.to_string(),
+        })
+        .collect()
+}
+
+/// Bidirectional overrides, zero-width characters and tags (UTS #39, Trojan Source).
+fn is_hidden(c: char) -> bool {
+    matches!(c, '\u{200B}'..='\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2060}'..='\u{206F}' | '\u{FEFF}' | '\u{E0000}'..='\u{E007F}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_terminal_would_obey_is_shown() {
+        assert_eq!(visible("a\x1b[2Kb"), "a\\u{1b}[2Kb");
+        assert_eq!(visible("a\u{202E}txt.exe"), "a\\u{202e}txt.exe");
+        assert_eq!(visible("北京\tok\n"), "北京\tok\n");
+    }
+}

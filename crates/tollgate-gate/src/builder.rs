@@ -1,0 +1,78 @@
+//! Everything a gate needs, named.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tollgate_guard::redact::Redactor;
+use tollgate_ledger::Ledger;
+use tollgate_policy::{Policy, PolicyError};
+use tollgate_store::{InstallKey, Store};
+use tollgate_types::{ApprovalChannel, Clock, Tool, Workspace};
+
+use crate::Gate;
+use crate::meta::ReadResult;
+
+/// The parts of a gate. Every field must be said: a gate without a ledger, a store or a policy cannot be made.
+pub struct GateBuilder {
+    /// Who may do what.
+    pub policy: Policy,
+    /// The record.
+    pub ledger: Arc<Ledger>,
+    /// The state.
+    pub store: Store,
+    /// The key under which arguments are digested.
+    pub key: InstallKey,
+    /// What hides secrets.
+    pub redactor: Redactor,
+    /// A way to ask a human at once; none leaves questions waiting.
+    pub approvals: Option<Arc<dyn ApprovalChannel>>,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// What the environment tools may touch.
+    pub workspace: Workspace,
+    /// The environment variables that programs get.
+    pub env: BTreeMap<String, String>,
+    /// The name of the environment, such as `production`.
+    pub environment: Option<String>,
+    /// Whether results are wrapped as `{ok: true, data}`.
+    pub envelope: bool,
+    /// The isolation of what runs, as every record says it.
+    pub sandbox: &'static str,
+}
+
+/// Why a tool is not fit to be registered.
+#[derive(Debug, thiserror::Error)]
+pub enum RegisterError {
+    /// Its definition is not.
+    #[error(transparent)]
+    Definition(#[from] tollgate_catalog::RegisterError),
+    /// Its rules about arguments cannot be read.
+    #[error(transparent)]
+    Rules(#[from] PolicyError),
+}
+
+/// A tool that could not be registered.
+#[derive(Debug, thiserror::Error)]
+#[error("tool `{name}`: {source}")]
+pub struct BuildError {
+    /// The tool's name.
+    pub name: String,
+    /// What is wrong with its definition.
+    pub source: RegisterError,
+}
+
+impl GateBuilder {
+    /// Makes the gate with `tools` and the gate's own.
+    ///
+    /// # Errors
+    /// When a definition is not fit to be registered, such as a second tool of one name.
+    pub fn build(self, tools: impl IntoIterator<Item = Arc<dyn Tool>>) -> Result<Gate, BuildError> {
+        let own: Arc<dyn Tool> = Arc::new(ReadResult::new(self.store.clone()));
+        let gate = Gate::from_builder(self);
+        for tool in std::iter::once(own).chain(tools) {
+            let name = tool.definition().name;
+            gate.register(tool).map_err(|source| BuildError { name, source })?;
+        }
+        Ok(gate)
+    }
+}

@@ -1,0 +1,203 @@
+//! The pipeline.
+
+use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use futures_util::FutureExt;
+use tokio_util::task::TaskTracker;
+use tollgate_catalog::Catalog;
+use tollgate_guard::redact::Redactor;
+use tollgate_ledger::Ledger;
+use tollgate_policy::{Effect, Policy};
+use tollgate_store::{InstallKey, Store};
+use tollgate_types::{
+    ApprovalChannel, BoxFuture, Call, Caller, CancellationToken, Clock, Code, Door, End, ErrorObject, Outcome, Tool,
+    ToolDefinition, Workspace,
+};
+use tollgate_wire::repair;
+
+use crate::attempt::{Attempt, Received};
+use crate::builder::RegisterError;
+use crate::executors::Executors;
+use crate::stage::{Stop, admit, approve, find, judge, run, shape, validate};
+
+/// The gate. Cheap to clone; every clone is the same gate.
+#[derive(Clone)]
+pub struct Gate {
+    inner: Arc<Inner>,
+}
+
+/// What every stage can reach.
+pub(crate) struct Inner {
+    pub(crate) catalog: Catalog,
+    pub(crate) executors: Executors,
+    pub(crate) policy: RwLock<Arc<Policy>>,
+    pub(crate) ledger: Arc<Ledger>,
+    pub(crate) store: Store,
+    pub(crate) key: InstallKey,
+    pub(crate) redactor: Redactor,
+    pub(crate) approvals: Option<Arc<dyn ApprovalChannel>>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) workspace: Arc<Workspace>,
+    pub(crate) env: Arc<BTreeMap<String, String>>,
+    pub(crate) environment: Option<String>,
+    pub(crate) envelope: bool,
+    pub(crate) sandbox: &'static str,
+    tasks: TaskTracker,
+}
+
+impl Inner {
+    pub(crate) fn policy(&self) -> Arc<Policy> {
+        Arc::clone(&self.policy.read().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Gate {
+    pub(crate) fn from_builder(builder: crate::GateBuilder) -> Self {
+        let inner = Inner {
+            catalog: Catalog::new(),
+            executors: Executors::default(),
+            policy: RwLock::new(Arc::new(builder.policy)),
+            ledger: builder.ledger,
+            store: builder.store,
+            key: builder.key,
+            redactor: builder.redactor,
+            approvals: builder.approvals,
+            clock: builder.clock,
+            workspace: Arc::new(builder.workspace),
+            env: Arc::new(builder.env),
+            environment: builder.environment,
+            envelope: builder.envelope,
+            sandbox: builder.sandbox,
+            tasks: TaskTracker::new(),
+        };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// Adds a tool: its definition to the catalog, its executor to the private map.
+    ///
+    /// # Errors
+    /// When the definition is not fit to be registered.
+    pub fn register(&self, tool: Arc<dyn Tool>) -> Result<(), RegisterError> {
+        let definition = tool.definition();
+        self.inner.policy().compile(&definition)?;
+        let entry = self.inner.catalog.register(definition)?;
+        self.inner.executors.insert(&entry.definition, tool);
+        Ok(())
+    }
+
+    /// Takes a tool out. False when there was none of this name. Calls under way end as they would.
+    pub fn unregister(&self, name: &str) -> bool {
+        self.inner.executors.remove(name);
+        self.inner.catalog.remove(name)
+    }
+
+    /// The directory of definitions.
+    pub fn catalog(&self) -> &Catalog {
+        &self.inner.catalog
+    }
+
+    /// Who may do what, as of now.
+    pub fn policy(&self) -> Arc<Policy> {
+        self.inner.policy()
+    }
+
+    /// Waits until every call under way is closed. Calls that come later are still served.
+    pub async fn drain(&self) {
+        self.inner.tasks.close();
+        self.inner.tasks.wait().await;
+        self.inner.tasks.reopen();
+    }
+}
+
+impl Door for Gate {
+    fn list<'a>(&'a self, caller: &'a Caller) -> BoxFuture<'a, Vec<Arc<ToolDefinition>>> {
+        std::future::ready(admit::listed(&self.inner, caller)).boxed()
+    }
+
+    fn call<'a>(&'a self, caller: &'a Caller, call: Call) -> BoxFuture<'a, Outcome> {
+        let cancellation = CancellationToken::new();
+        // Dropping this future cancels; the task goes on to the record.
+        let guard = cancellation.clone().drop_guard();
+        let (gate, caller) = (self.clone(), Arc::new(caller.clone()));
+        let unheard = Attempt::unheard(&call);
+        let task = self.inner.tasks.spawn(async move { gate.pass(caller, call, cancellation).await });
+        async move {
+            let outcome = task.await.unwrap_or(unheard);
+            guard.disarm();
+            outcome
+        }
+        .boxed()
+    }
+}
+
+impl Gate {
+    /// Takes one call from request to recorded outcome. Every exit passes `close`.
+    async fn pass(&self, caller: Arc<Caller>, call: Call, cancellation: CancellationToken) -> Outcome {
+        let gate = &*self.inner;
+        let began = gate.clock.monotonic();
+        let parsed = repair::arguments(&call.arguments);
+        let received = match &parsed {
+            Ok(parsed) if parsed.repairs.is_empty() => Received::Value(&parsed.value),
+            _ => Received::Text(&call.arguments),
+        };
+        let attempt = match Attempt::open(gate, caller, &call, began, received).await {
+            Ok(attempt) => attempt,
+            Err(error) => return Attempt::unopened(&call, &error),
+        };
+        let trip = Trip { gate: self, attempt: &attempt, call: &call, cancellation: &cancellation };
+        let end = match AssertUnwindSafe(stages(trip, parsed)).catch_unwind().await {
+            Ok(Ok(result)) => End::Done(result),
+            Ok(Err(stop)) => stop.into_end(),
+            Err(_panic) => panicked(&attempt),
+        };
+        attempt.close(gate, end).await
+    }
+
+    pub(crate) fn inner(&self) -> &Inner {
+        &self.inner
+    }
+}
+
+/// What every stage knows of its call.
+#[derive(Clone, Copy)]
+pub(crate) struct Trip<'a> {
+    pub(crate) gate: &'a Gate,
+    pub(crate) attempt: &'a Attempt,
+    pub(crate) call: &'a Call,
+    pub(crate) cancellation: &'a CancellationToken,
+}
+
+/// The stages, in order. Each takes what only the one before can make.
+async fn stages(
+    trip: Trip<'_>,
+    parsed: Result<repair::Parsed, repair::JsonFault>,
+) -> Result<tollgate_types::CallResult, Stop> {
+    if let Some(refusal) = &trip.call.refusal {
+        return Err(Stop::Error(refusal.clone())); // the surface's own no: only recorded
+    }
+    let found = find::find(trip)?; // a name means one tool or none
+    let admitted = admit::admit(trip, found)?; // what may not be listed does not exist for this caller
+    let valid = validate::validate(trip, admitted, parsed)?; // policy, approval and tool see one value
+    let judged = judge::judge(trip, valid)?; // by the policy of now
+    let cleared = approve::approve(trip, judged).await?; // a human, where the policy asks for one
+    let ran = run::run(trip, cleared).await?; // recorded as started before it starts
+    shape::shape(trip, ran).await // what the model sees; the whole is kept
+}
+
+fn panicked(attempt: &Attempt) -> End {
+    let what = if attempt.has_started() { "the tool" } else { "the gate" };
+    let error = ErrorObject::new(Code::Internal, format!("{what} broke off with a panic"));
+    let is_read = attempt.definition().is_none_or(|definition| definition.risk == tollgate_types::Risk::Read);
+    End::Failed(if attempt.has_started() && !is_read {
+        error.with_hint("it may have happened in part: check before asking again")
+    } else {
+        error
+    })
+}
+
+/// Effects in the order of strictness, for the ledger.
+pub(crate) fn is_allowed(effect: Effect) -> bool {
+    effect != Effect::Deny
+}

@@ -1,0 +1,22 @@
+//! The one gate that every call passes: find, admit, validate, judge, approve, run, shape, and a record of all of it.
+//!
+//! ```text
+//! open ─▶ find ─▶ admit ─▶ validate ─▶ judge ─▶ approve ─▶ run ─▶ shape ─▶ close
+//! ```
+//!
+//! A stage takes what the stage before made, and only that stage can make it, so that skipping one does not compile.
+//! The executors sit in a private map: nothing else in the house can run one.
+
+mod attempt;
+mod builder;
+mod clock;
+mod executors;
+mod gate;
+mod meta;
+mod operator;
+mod stage;
+
+pub use builder::{BuildError, GateBuilder, RegisterError};
+pub use clock::SystemClock;
+pub use gate::Gate;
+pub use operator::{Operator, OperatorError, Verdict};

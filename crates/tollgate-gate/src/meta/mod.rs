@@ -1,0 +1,5 @@
+//! The gate's own tools.
+
+mod read_result;
+
+pub(crate) use read_result::ReadResult;

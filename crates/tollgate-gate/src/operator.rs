@@ -1,0 +1,145 @@
+//! What an operator does: answer approvals and settle attempts whose outcome nobody knows. Never the asker's doing.
+
+use std::sync::Arc;
+
+use tollgate_ledger::{Durability, Entry, Event, Ledger, LedgerError, OutcomeRef, ToolRef};
+use tollgate_store::{Answer, Approval, ApprovalStatus, Store, StoreError, Unsettled};
+use tollgate_types::{AttemptId, CallId, CallResult, Clock, Content, End, Status};
+
+use crate::stage::replay;
+
+/// The operator's desk on one data folder.
+#[derive(Clone)]
+pub struct Operator {
+    ledger: Arc<Ledger>,
+    store: Store,
+    clock: Arc<dyn Clock>,
+}
+
+/// Why an operator's word could not be taken.
+#[derive(Debug, thiserror::Error)]
+pub enum OperatorError {
+    /// The store says no.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The record could not be written.
+    #[error("the record cannot be written: {0}")]
+    Ledger(#[from] LedgerError),
+    /// There is nothing to settle.
+    #[error("no unsettled attempt has the id `{0}`")]
+    NotUnsettled(String),
+}
+
+/// What an operator found out about an attempt that nobody saw end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// It happened.
+    Done,
+    /// It did not happen; its idempotency key is free again.
+    Failed,
+}
+
+impl Operator {
+    /// A desk on this ledger and store.
+    pub fn new(ledger: Arc<Ledger>, store: Store, clock: Arc<dyn Clock>) -> Self {
+        Self { ledger, store, clock }
+    }
+
+    /// Questions, newest first; all of them, or those that stand so.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn approvals(&self, filter: Option<ApprovalStatus>) -> Result<Vec<Approval>, OperatorError> {
+        if !self.store.exists() {
+            return Ok(Vec::new());
+        }
+        Ok(self.store.approvals(filter, self.clock.now()).await?)
+    }
+
+    /// One question by its id, or an unambiguous part of it.
+    ///
+    /// # Errors
+    /// When none answers to it, or the store fails.
+    pub async fn approval(&self, id: &str) -> Result<Approval, OperatorError> {
+        Ok(self.store.approval(id, self.clock.now()).await?)
+    }
+
+    /// Answers a question. The record is on the disk when this returns; nothing runs by it.
+    ///
+    /// # Errors
+    /// When no open question answers to `id`, or the word could not be stored and recorded.
+    pub async fn answer(&self, id: &str, answer: Answer) -> Result<Approval, OperatorError> {
+        let open = self.store.approval(id, self.clock.now()).await?;
+        let event = if answer.approved { Event::Approved } else { Event::Rejected };
+        let mut entry = Entry::new(event, &open.attempt, &CallId::new(open.attempt.as_str()));
+        entry.approval = Some(open.id.clone());
+        entry.tool = Some(ToolRef { name: open.tool.clone(), pin: Some(open.pin.clone()), source: None });
+        entry.args_hmac = Some(open.digest.clone());
+        entry.note = Some(match &answer.reason {
+            Some(reason) => format!("by {}: {reason}", answer.by),
+            None => format!("by {}", answer.by),
+        });
+        // The store decides who was first; only what it took is recorded.
+        let answered = self.store.answer(open.id.as_str(), answer, self.clock.now()).await?;
+        self.ledger.append(vec![entry], Durability::Strict).await?;
+        Ok(answered)
+    }
+
+    /// The attempts whose outcome nobody knows, oldest first.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn unsettled(&self) -> Result<Vec<Unsettled>, OperatorError> {
+        if !self.store.exists() {
+            return Ok(Vec::new());
+        }
+        Ok(self.store.unsettled().await?)
+    }
+
+    /// Says what became of an attempt; `id` may be an unambiguous part of its id.
+    ///
+    /// # Errors
+    /// When no unsettled attempt answers to `id`, or the word could not be recorded.
+    pub async fn settle(&self, id: &str, verdict: Verdict, note: String) -> Result<Unsettled, OperatorError> {
+        let mut fitting =
+            self.unsettled().await?.into_iter().filter(|one| one.attempt.as_str().contains(id) && !id.is_empty());
+        let (Some(one), None) = (fitting.next(), fitting.next()) else {
+            return Err(OperatorError::NotUnsettled(id.to_owned()));
+        };
+        let mut entry = Entry::new(Event::Settled, &one.attempt, &CallId::new(one.call_id.as_str()));
+        entry.tool = Some(ToolRef { name: one.tool.clone(), pin: None, source: None });
+        entry.outcome = Some(OutcomeRef {
+            status: if verdict == Verdict::Done { Status::Done } else { Status::Failed },
+            code: None,
+            tool_code: None,
+            retryable: None,
+        });
+        entry.note = Some(note);
+        self.ledger.append(vec![entry], Durability::Strict).await?;
+        match verdict {
+            Verdict::Done => self.store.fulfil_attempt(one.attempt.clone(), replay::encode(&settled_as_done())).await?,
+            Verdict::Failed => self.store.release(vec![one.attempt.clone()]).await?,
+        }
+        self.store.settle(one.attempt.clone()).await?;
+        Ok(one)
+    }
+
+    /// Takes over what dead processes left: remembers what was started, frees the keys of what was not.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn take_over(&self, unknown: Vec<Unsettled>, never_started: Vec<AttemptId>) -> Result<(), OperatorError> {
+        if !never_started.is_empty() && self.store.exists() {
+            self.store.release(never_started).await?;
+        }
+        if !unknown.is_empty() {
+            self.store.add_unsettled(unknown).await?;
+        }
+        Ok(())
+    }
+}
+
+fn settled_as_done() -> End {
+    let text = "an operator found that this call happened; its result is not known";
+    End::Done(CallResult { content: vec![Content::Text(text.into())], ..CallResult::default() })
+}

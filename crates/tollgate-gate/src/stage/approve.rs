@@ -1,0 +1,146 @@
+//! Approve: a human's yes, where the policy asks for one. It fits one caller, pin and argument digest, once.
+
+use jiff::SignedDuration;
+use tollgate_ledger::Event;
+use tollgate_policy::Effect;
+use tollgate_store::{Answer, Approval, Binding, Claim, NewApproval};
+use tollgate_types::{
+    ApprovalAnswer, ApprovalId, ApprovalQuestion, Code, ErrorObject, Waiting, WaitingKind, limits, uuid_v7,
+};
+
+use super::judge::Judged;
+use super::{Stop, cancelled, ledger_unavailable, store_unavailable};
+use crate::gate::Trip;
+
+/// A call that may run.
+pub(crate) struct Cleared(Judged);
+
+impl std::ops::Deref for Cleared {
+    type Target = Judged;
+
+    fn deref(&self) -> &Judged {
+        &self.0
+    }
+}
+
+pub(crate) async fn approve(trip: Trip<'_>, judged: Judged) -> Result<Cleared, Stop> {
+    if judged.decision().effect == Effect::Allow {
+        return Ok(Cleared(judged));
+    }
+    let question = question(trip, &judged);
+    let open = match settled(trip, claim(trip, question.clone()).await?)? {
+        Some(open) => open,
+        None => return Ok(Cleared(judged)),
+    };
+    let Some(channel) = &trip.gate.inner().approvals else { return Err(waiting(&open)) };
+    // The question is on the disk before a human sees it.
+    trip.attempt.flush(trip.gate.inner()).await.map_err(|error| ledger_unavailable(&error))?;
+    let shown = shown(trip, &judged, &open);
+    let answer = tokio::select! {
+        answer = channel.ask(&shown) => answer,
+        () = trip.cancellation.cancelled() => return Err(cancelled("the asker stopped waiting for an approval")),
+    };
+    let answer = match answer {
+        ApprovalAnswer::Approved { by } => Answer { approved: true, by, reason: None },
+        ApprovalAnswer::Rejected { by, reason } => Answer { approved: false, by, reason },
+        ApprovalAnswer::Later => return Err(waiting(&open)),
+    };
+    decide(trip, &open, answer).await?;
+    match settled(trip, claim(trip, question).await?)? {
+        None => Ok(Cleared(judged)),
+        Some(open) => Err(waiting(&open)),
+    }
+}
+
+async fn claim(trip: Trip<'_>, question: NewApproval) -> Result<Claim, Stop> {
+    let gate = trip.gate.inner();
+    gate.store.claim(question, gate.clock.now()).await.map_err(|error| store_unavailable(&error))
+}
+
+/// None when there is a yes; the question when it is open; a stop when the answer is no.
+fn settled(trip: Trip<'_>, claim: Claim) -> Result<Option<Approval>, Stop> {
+    match claim {
+        Claim::Approved(approval) => {
+            trip.attempt.under(&approval.id);
+            Ok(None)
+        }
+        Claim::Pending(approval) | Claim::Asked(approval) => {
+            trip.attempt.under(&approval.id);
+            Ok(Some(approval))
+        }
+        Claim::Rejected(approval) => {
+            trip.attempt.under(&approval.id);
+            let by = approval.decided_by.as_deref().unwrap_or("the operator");
+            let why = approval.decision_reason.as_deref().map(|why| format!(": {why}")).unwrap_or_default();
+            let error = ErrorObject::new(Code::ApprovalRejected, format!("{by} said no{why}"));
+            Err(Stop::Error(error.with_hint("do not ask for the same again; find another way or tell the user")))
+        }
+        Claim::Expired(approval) => {
+            trip.attempt.answered(trip.gate.inner(), Event::Expired, &approval, None);
+            let error = ErrorObject::new(Code::ApprovalExpired, "nobody answered the approval in time");
+            Err(Stop::Error(error.with_hint("ask again to put the question anew")))
+        }
+    }
+}
+
+async fn decide(trip: Trip<'_>, open: &Approval, answer: Answer) -> Result<(), Stop> {
+    let gate = trip.gate.inner();
+    let event = if answer.approved { Event::Approved } else { Event::Rejected };
+    let note = Some(match &answer.reason {
+        Some(reason) => format!("by {}: {reason}", answer.by),
+        None => format!("by {}", answer.by),
+    });
+    gate.store.answer(open.id.as_str(), answer, gate.clock.now()).await.map_err(|error| store_unavailable(&error))?;
+    trip.attempt.answered(gate, event, open, note);
+    trip.attempt.flush(gate).await.map_err(|error| ledger_unavailable(&error))
+}
+
+fn question(trip: Trip<'_>, judged: &Judged) -> NewApproval {
+    let gate = trip.gate.inner();
+    let now = gate.clock.now();
+    let definition = &judged.entry().definition;
+    let mut arguments = judged.arguments().clone();
+    gate.redactor.value(&mut arguments);
+    let preview = judged.executor().tool.preview(judged.arguments(), judged.cx());
+    NewApproval {
+        id: ApprovalId::new(uuid_v7(now)),
+        binding: Binding {
+            caller: (*trip.attempt.caller).clone(),
+            pin: judged.entry().pin.clone(),
+            digest: judged.digest().clone(),
+        },
+        attempt: trip.attempt.id.clone(),
+        tool: definition.name.clone(),
+        risk: definition.risk,
+        permission: definition.permission,
+        arguments,
+        preview: preview.map(|preview| gate.redactor.text(&preview).into_owned()),
+        reason: judged.decision().reason.clone(),
+        expires: now + SignedDuration::from_millis(i64::try_from(limits::APPROVAL_TTL_MS).unwrap_or(i64::MAX)),
+    }
+}
+
+fn shown(trip: Trip<'_>, judged: &Judged, open: &Approval) -> ApprovalQuestion {
+    let definition = &judged.entry().definition;
+    ApprovalQuestion {
+        id: open.id.clone(),
+        caller: (*trip.attempt.caller).clone(),
+        tool: definition.name.clone(),
+        risk: definition.risk,
+        permission: definition.permission,
+        arguments: open.arguments.clone(),
+        preview: open.preview.clone(),
+        reason: open.reason.clone(),
+        expires: open.expires,
+    }
+}
+
+fn waiting(open: &Approval) -> Stop {
+    let waiting = Waiting { kind: WaitingKind::Approval, id: open.id.clone(), expires: open.expires.to_string() };
+    let error = ErrorObject::new(Code::ApprovalRequired, format!("a human must approve this call: {}", open.reason))
+        .with_hint(format!(
+            "once it is approved (`tollgate approvals approve {}`), ask again with the same arguments",
+            open.id
+        ));
+    Stop::Waiting(Box::new((waiting, error)))
+}

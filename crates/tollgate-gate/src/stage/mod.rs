@@ -1,0 +1,61 @@
+//! The stages. Each file holds one: a type that only it can make, and the function that makes it.
+
+pub(crate) mod admit;
+pub(crate) mod approve;
+pub(crate) mod find;
+pub(crate) mod judge;
+pub(crate) mod replay;
+pub(crate) mod run;
+pub(crate) mod shape;
+pub(crate) mod validate;
+
+use tollgate_types::{Code, End, ErrorObject, Waiting};
+
+/// Why a trip ends before its last stage.
+pub(crate) enum Stop {
+    /// With an error object; its code says how.
+    Error(ErrorObject),
+    /// With a question to a human.
+    Waiting(Box<(Waiting, ErrorObject)>),
+    /// With the stored end of an earlier call.
+    Replay(Box<End>),
+}
+
+impl Stop {
+    pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
+        Self::Error(ErrorObject::new(code, message))
+    }
+
+    pub(crate) fn into_end(self) -> End {
+        match self {
+            Self::Error(error) => End::from_error(error),
+            Self::Waiting(question) => End::Waiting(question.0, question.1),
+            Self::Replay(end) => *end,
+        }
+    }
+}
+
+impl From<ErrorObject> for Stop {
+    fn from(error: ErrorObject) -> Self {
+        Self::Error(error)
+    }
+}
+
+/// The store failing before anything ran: nothing is done.
+pub(crate) fn store_unavailable(error: &tollgate_store::StoreError) -> Stop {
+    Stop::Error(
+        ErrorObject::new(Code::AuditUnavailable, format!("{error}"))
+            .with_hint("check the data folder's disk, then ask again"),
+    )
+}
+
+/// The ledger failing before anything ran: nothing is done.
+pub(crate) fn ledger_unavailable(error: &tollgate_ledger::LedgerError) -> Stop {
+    let message = format!("the record cannot be written, so nothing is done: {error}");
+    Stop::Error(ErrorObject::new(Code::AuditUnavailable, message).with_hint("run `tollgate audit verify`"))
+}
+
+/// The asker stopped waiting.
+pub(crate) fn cancelled(message: &str) -> Stop {
+    Stop::new(Code::Cancelled, message)
+}

@@ -1,0 +1,257 @@
+//! Shape: what the model sees of a result. The whole is kept, errors are never cut away.
+
+use serde_json::{Value, json};
+use tollgate_store::ResultMeta;
+use tollgate_types::{CallResult, Code, Content, ErrorObject, ToolDefinition, ToolOutput, Truncated, limits};
+
+use super::run::Ran;
+use super::{Stop, store_unavailable};
+use crate::gate::{Inner, Trip};
+
+pub(crate) async fn shape(trip: Trip<'_>, ran: Ran) -> Result<CallResult, Stop> {
+    let (cleared, mut output) = ran.into_parts();
+    let gate = trip.gate.inner();
+    let entry = cleared.entry();
+    let size = size_bytes(&output);
+    if size > limits::RESULT_BYTES_MAX {
+        let message = format!("the result has {size} bytes, more than the {} that are kept", limits::RESULT_BYTES_MAX);
+        return Err(Stop::Error(
+            ErrorObject::new(Code::ResultTooLarge, message).with_hint("ask for less: a filter, a range, fewer rows"),
+        ));
+    }
+    redact(gate, &mut output);
+    if let Some(error) = own_failure(&output) {
+        return Err(Stop::Error(error));
+    }
+    if let Some(error) = misfit(entry, &output) {
+        return Err(Stop::Error(error));
+    }
+    cut(trip, &entry.definition, output).await
+}
+
+fn size_bytes(output: &ToolOutput) -> usize {
+    let text: usize = output
+        .content
+        .iter()
+        .map(|part| match part {
+            Content::Text(text) => text.len(),
+            Content::Other(value) => json_len(value),
+        })
+        .sum();
+    text + output.structured.as_ref().map_or(0, json_len)
+}
+
+/// The length of a value's compact JSON, without making it.
+fn json_len(value: &Value) -> usize {
+    match value {
+        Value::Null | Value::Bool(true) => 4,
+        Value::Bool(false) => 5,
+        Value::Number(number) => number.to_string().len(),
+        Value::String(text) => text.len() + 2,
+        Value::Array(items) => items.iter().map(|item| json_len(item) + 1).sum::<usize>() + 1,
+        Value::Object(map) => map.iter().map(|(key, value)| key.len() + 4 + json_len(value)).sum::<usize>() + 1,
+    }
+}
+
+/// Injected secrets leave by no door.
+fn redact(gate: &Inner, output: &mut ToolOutput) {
+    for part in &mut output.content {
+        match part {
+            Content::Text(text) => {
+                if let std::borrow::Cow::Owned(clean) = gate.redactor.secrets_only(text) {
+                    *text = clean;
+                }
+            }
+            Content::Other(value) => gate.redactor.secrets_only_value(value),
+        }
+    }
+    if let Some(value) = &mut output.structured {
+        gate.redactor.secrets_only_value(value);
+    }
+}
+
+/// A tool that says `ok: false` or `success: false` has failed, whatever its exit said.
+fn own_failure(output: &ToolOutput) -> Option<ErrorObject> {
+    let parsed;
+    let object = match (&output.structured, output.content.as_slice()) {
+        (Some(value), _) => value.as_object()?,
+        (None, [Content::Text(text)]) if text.trim_start().starts_with('{') => {
+            parsed = serde_json::from_str::<Value>(text).ok()?;
+            parsed.as_object()?
+        }
+        _ => return None,
+    };
+    let says_no = |key: &str| object.get(key) == Some(&Value::Bool(false));
+    if !says_no("ok") && !says_no("success") {
+        return None;
+    }
+    let text = |keys: &[&str]| keys.iter().find_map(|key| object.get(*key).and_then(Value::as_str)).map(str::to_owned);
+    let tool_code = text(&["error_code", "code", "error"]);
+    let message = text(&["message", "error_message", "error"]).unwrap_or_else(|| "the tool reports a failure".into());
+    let mut error = ErrorObject::new(Code::ToolError, message);
+    error.tool_code = tool_code;
+    error.hint = text(&["suggestion", "hint"]);
+    error.retryable = object.get("retryable").and_then(Value::as_bool).unwrap_or(false);
+    Some(error)
+}
+
+fn misfit(entry: &tollgate_catalog::Entry, output: &ToolOutput) -> Option<ErrorObject> {
+    let schema = entry.output.as_ref()?;
+    let violations = match &output.structured {
+        Some(value) => schema.validate(value),
+        None => vec![tollgate_types::Violation::new("", "the tool declares an output schema and returned no value")],
+    };
+    let first = violations.first()?;
+    let message = format!("the tool's result does not fit its own output schema: {} {}", first.path, first.message);
+    let error = ErrorObject::new(Code::InvalidOutput, message).with_details(violations);
+    Some(error.with_hint("this is the tool's fault: do not repeat the call; tell the user"))
+}
+
+async fn cut(trip: Trip<'_>, definition: &ToolDefinition, output: ToolOutput) -> Result<CallResult, Stop> {
+    let gate = trip.gate.inner();
+    let limit_chars = definition.output.max_length;
+    let text = joined(&output.content);
+    let is_long = text.chars().nth(limit_chars).is_some();
+    let is_wide = output.structured.as_ref().is_some_and(|value| json_len(value) > limit_chars * 4);
+    if !is_long && !is_wide {
+        let content = if gate.envelope { vec![enveloped(&output, text)] } else { output.content };
+        return Ok(CallResult { content, structured: output.structured, truncated: None });
+    }
+    let is_json = output.structured.as_ref().map(Value::to_string).is_some_and(|json| json == text);
+    let meta = ResultMeta {
+        caller: (*trip.attempt.caller).clone(),
+        tool: definition.name.clone(),
+        attempt: trip.attempt.id.clone(),
+        is_json,
+    };
+    let whole =
+        if is_long { text.clone() } else { output.structured.as_ref().map(Value::to_string).unwrap_or_default() };
+    let handle =
+        gate.store.keep_result(meta, whole, gate.clock.now()).await.map_err(|error| store_unavailable(&error))?;
+    let has_promise = definition.output_schema.is_some();
+    let pruned = output.structured.and_then(|value| prune(value, limit_chars, has_promise));
+    let (head, shown, total) = match &pruned {
+        Some(pruned) if is_json && pruned.fits => (pruned.value.to_string(), pruned.shown, pruned.total),
+        _ => head(&text, limit_chars),
+    };
+    let unit = if is_json { "items" } else { "lines" };
+    let note = match &definition.output.truncation_message {
+        Some(message) => format!("[{message} Handle: {handle}]"),
+        None => format!("[shown {shown} of {total} {unit}; the rest: read_result with handle \"{handle}\"]"),
+    };
+    let mut content = vec![Content::Text(format!("{head}\n{note}"))];
+    content.extend(output.content.into_iter().filter(|part| matches!(part, Content::Other(_))));
+    let truncated = Some(Truncated { shown, total, handle });
+    Ok(CallResult { content, structured: pruned.map(|pruned| pruned.value), truncated })
+}
+
+fn joined(content: &[Content]) -> String {
+    let texts: Vec<&str> = content
+        .iter()
+        .filter_map(|part| match part {
+            Content::Text(text) => Some(text.as_str()),
+            Content::Other(_) => None,
+        })
+        .collect();
+    texts.join("\n")
+}
+
+fn enveloped(output: &ToolOutput, text: String) -> Content {
+    let data = output.structured.clone().unwrap_or(Value::String(text));
+    Content::Text(json!({ "ok": true, "data": data }).to_string())
+}
+
+/// The first whole lines that fit, and how many of how many they are. A line that alone is too long is cut inside.
+fn head(text: &str, limit_chars: usize) -> (String, usize, usize) {
+    let total = text.lines().count();
+    let (mut end, mut used, mut shown) = (0, 0, 0);
+    for line in text.split_inclusive('\n') {
+        let chars = line.chars().count();
+        if used + chars > limit_chars {
+            break;
+        }
+        (end, used, shown) = (end + line.len(), used + chars, shown + 1);
+    }
+    if shown == 0 {
+        return (text.chars().take(limit_chars).collect(), 0, total);
+    }
+    (text.get(..end).unwrap_or_default().trim_end_matches('\n').to_owned(), shown, total)
+}
+
+struct Pruned {
+    value: Value,
+    shown: usize,
+    total: usize,
+    fits: bool,
+}
+
+/// Takes items off the longest list of a value until it fits. What cannot be made to fit is left out, but where the tool
+/// promises a value by an output schema: then it stays as it is.
+fn prune(mut value: Value, limit_chars: usize, has_promise: bool) -> Option<Pruned> {
+    let whole = json_len(&value);
+    let Some(list) = longest_list(&mut value) else {
+        let fits = whole <= limit_chars;
+        return (fits || has_promise).then_some(Pruned { value, shown: 1, total: 1, fits });
+    };
+    let total = list.len();
+    let mut over = whole.saturating_sub(limit_chars);
+    while over > 0 {
+        let Some(item) = list.pop() else { break };
+        over = over.saturating_sub(json_len(&item) + 1);
+    }
+    let shown = list.len();
+    let fits = json_len(&value) <= limit_chars;
+    (fits || has_promise).then_some(Pruned { value, shown, total, fits })
+}
+
+fn longest_list(value: &mut Value) -> Option<&mut Vec<Value>> {
+    match value {
+        Value::Array(items) => Some(items),
+        Value::Object(map) => map
+            .values_mut()
+            .filter_map(Value::as_array_mut)
+            .max_by_key(|items| items.iter().map(json_len).sum::<usize>()),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn head_cuts_at_a_line() {
+        assert_eq!(head("one\ntwo\nthree", 8), ("one\ntwo".into(), 2, 3));
+        assert_eq!(head("北京上海广州", 2), ("北京".into(), 0, 1));
+        assert_eq!(head("a\n\n\nb", 3), ("a".into(), 2, 4));
+    }
+
+    #[test]
+    fn prune_takes_items_off_the_longest_list() {
+        let value = json!({"rows": (0..100).collect::<Vec<_>>(), "columns": ["n"]});
+        let pruned = prune(value, 100, false).unwrap();
+        assert_eq!(pruned.total, 100);
+        assert!(pruned.shown > 10 && pruned.shown < 100);
+        assert_eq!(pruned.value["columns"], json!(["n"]));
+        assert!(prune(json!("x".repeat(200)), 100, false).is_none());
+        assert!(!prune(json!("x".repeat(200)), 100, true).unwrap().fits);
+    }
+
+    #[test]
+    fn a_failure_that_a_tool_reports_is_a_failure() {
+        let said = |value: Value| own_failure(&ToolOutput::structured(value));
+        let error = said(
+            json!({"success": false, "error_code": "SKU_NOT_FOUND", "message": "no A1O3", "suggestion": "try A103"}),
+        );
+        let error = error.unwrap();
+        assert_eq!(error.tool_code.as_deref(), Some("SKU_NOT_FOUND"));
+        assert_eq!((error.message.as_str(), error.hint.as_deref()), ("no A1O3", Some("try A103")));
+        let error = said(json!({"ok": false, "error": "rate_limit", "retryable": true})).unwrap();
+        assert!(error.retryable);
+        assert_eq!(error.tool_code.as_deref(), Some("rate_limit"));
+        assert!(said(json!({"ok": true})).is_none());
+        assert!(said(json!({"ok": "false"})).is_none());
+        assert!(own_failure(&ToolOutput::text(r#" {"ok":false}"#)).is_some());
+        assert!(own_failure(&ToolOutput::text("ok: false")).is_none());
+    }
+}

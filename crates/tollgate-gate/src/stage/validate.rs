@@ -1,0 +1,88 @@
+//! Validate: one value for policy, approval and tool, mended only where nothing is lost.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+use tollgate_types::{Code, Cx, Digest, Door, ErrorObject, Violation};
+use tollgate_wire::repair::{JsonFault, Parsed};
+
+use super::admit::Admitted;
+use super::{Stop, store_unavailable};
+use crate::gate::Trip;
+
+/// A call whose arguments fit.
+pub(crate) struct Valid {
+    admitted: Admitted,
+    arguments: Value,
+    digest: Digest,
+    cx: Cx,
+}
+
+impl std::ops::Deref for Valid {
+    type Target = Admitted;
+
+    fn deref(&self) -> &Admitted {
+        &self.admitted
+    }
+}
+
+impl Valid {
+    pub(super) fn arguments(&self) -> &Value {
+        &self.arguments
+    }
+
+    pub(super) fn digest(&self) -> &Digest {
+        &self.digest
+    }
+
+    pub(super) fn cx(&self) -> &Cx {
+        &self.cx
+    }
+}
+
+pub(crate) fn validate(trip: Trip<'_>, admitted: Admitted, parsed: Result<Parsed, JsonFault>) -> Result<Valid, Stop> {
+    let Parsed { mut value, repairs } = parsed.map_err(|fault| Stop::Error(fault.into()))?;
+    trip.attempt.repaired(repairs);
+    let schema = &admitted.entry().input;
+    trip.attempt.repaired(schema.coerce(&mut value));
+    schema.fill_defaults(&mut value);
+    let violations = schema.validate(&value);
+    if !violations.is_empty() {
+        return Err(Stop::Error(invalid(&admitted.entry().definition.name, violations)));
+    }
+    let cx = cx(trip, &admitted);
+    admitted.executor().tool.check(&value, &cx).map_err(|error| Stop::Error(error.into()))?;
+    let digest = trip.gate.inner().key.digest(&value).map_err(|error| store_unavailable(&error))?;
+    Ok(Valid { admitted, arguments: value, digest, cx })
+}
+
+fn invalid(tool: &str, violations: Vec<Violation>) -> ErrorObject {
+    let first = violations.first().map(|violation| match violation.path.as_str() {
+        "" => violation.message.clone(),
+        path => format!("{path}: {}", violation.message),
+    });
+    let more = match violations.len() {
+        0 | 1 => String::new(),
+        count => format!(" (and {} more)", count - 1),
+    };
+    let message = format!("the arguments do not fit `{tool}`: {}{more}", first.unwrap_or_default());
+    ErrorObject::new(Code::InvalidArguments, message)
+        .with_hint("correct what `details` names and ask again")
+        .with_details(violations)
+}
+
+fn cx(trip: Trip<'_>, admitted: &Admitted) -> Cx {
+    let gate = trip.gate.inner();
+    Cx {
+        caller: Arc::clone(&trip.attempt.caller),
+        attempt: trip.attempt.id.clone(),
+        workspace: Arc::clone(&gate.workspace),
+        env: Arc::clone(&gate.env),
+        deadline: Duration::from_millis(admitted.entry().definition.execution.timeout_ms),
+        cancellation: trip.cancellation.child_token(),
+        progress: trip.call.progress.clone(),
+        clock: Arc::clone(&gate.clock),
+        door: Arc::new(trip.gate.clone()) as Arc<dyn Door>,
+    }
+}

@@ -1,0 +1,137 @@
+//! A human's yes: one caller, one pin, one argument digest, once.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use serde_json::json;
+use tollgate_store::Answer;
+use tollgate_types::{
+    ApprovalAnswer, ApprovalChannel, ApprovalQuestion, BoxFuture, Call, Caller, Code, Door, End, Outcome, Risk, Status,
+    Surface, Tool, ToolOutput,
+};
+
+use crate::world::{Setup, World, developer, tool};
+
+fn pay(runs: &Arc<AtomicUsize>) -> Arc<dyn Tool> {
+    let runs = Arc::clone(runs);
+    tool("pay", Risk::Dangerous, move |_, _| {
+        let runs = Arc::clone(&runs);
+        async move { Ok(ToolOutput::text(format!("paid {}", runs.fetch_add(1, Ordering::SeqCst) + 1))) }
+    })
+    .schema(json!({"type": "object", "properties": {"to": {"type": "string"}, "amount": {"type": "integer"}}}))
+    .arc()
+}
+
+fn id(outcome: &Outcome) -> String {
+    match &outcome.end {
+        End::Waiting(waiting, _) => waiting.id.to_string(),
+        end => panic!("it does not wait: {end:?}"),
+    }
+}
+
+fn answer(approved: bool) -> Answer {
+    Answer { approved, by: "alice".into(), reason: (!approved).then(|| "too much".into()) }
+}
+
+#[tokio::test]
+async fn it_waits_and_runs_once_when_asked_again() {
+    let runs = Arc::default();
+    let world = World::new([pay(&runs)]);
+    let arguments = json!({"to": "a", "amount": 1});
+    let waiting = world.call("pay", arguments.clone()).await;
+    assert_eq!((waiting.status(), waiting.exit()), (Status::Waiting, 4));
+    assert_eq!(world.events(&waiting), ["received", "decided", "waiting"]);
+    let again = world.call("pay", arguments.clone()).await;
+    assert_eq!(id(&again), id(&waiting), "the same question");
+
+    let shown = world.operator.approval(&id(&waiting)).await.unwrap();
+    assert_eq!(shown.preview.as_deref(), Some(r#"would run with {"to":"a","amount":1}"#));
+    world.operator.answer(&id(&waiting), answer(true)).await.unwrap();
+    assert_eq!(world.events(&waiting), ["received", "decided", "waiting", "approved"]);
+
+    let other = world.call("pay", json!({"to": "b", "amount": 1})).await;
+    assert_ne!(id(&other), id(&waiting), "other arguments ask anew");
+    let stranger = Caller::new("carol", "developer", Surface::Library);
+    let stranger = world.gate.call(&stranger, Call::tool("pay", arguments.clone())).await;
+    assert_ne!(id(&stranger), id(&waiting), "another caller asks anew");
+    assert_eq!(runs.load(Ordering::SeqCst), 0);
+
+    let spelled = world.raw("pay", r#"{ "amount": 1, "to": "a" }"#).await;
+    assert_eq!(spelled.model_text(), "paid 1", "the same arguments in another spelling");
+    assert_eq!(world.record(&spelled, "started")["approval"], id(&waiting));
+    assert_eq!(world.call("pay", arguments).await.status(), Status::Waiting, "the yes is used up");
+}
+
+#[tokio::test]
+async fn a_no_is_told_with_its_reason() {
+    let runs = Arc::default();
+    let world = World::new([pay(&runs)]);
+    let waiting = world.call("pay", json!({})).await;
+    world.operator.answer(&id(&waiting), answer(false)).await.unwrap();
+    let refused = world.call("pay", json!({})).await;
+    assert_eq!((refused.status(), refused.code(), refused.exit()), (Status::Refused, Some(Code::ApprovalRejected), 3));
+    assert!(refused.end.error().unwrap().message.contains("alice said no: too much"));
+    assert_eq!(runs.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test]
+async fn a_changed_definition_asks_anew() {
+    let runs = Arc::default();
+    let world = World::new([pay(&runs)]);
+    let waiting = world.call("pay", json!({})).await;
+    world.operator.answer(&id(&waiting), answer(true)).await.unwrap();
+    assert!(world.gate.unregister("pay"));
+    let changed = tool("pay", Risk::Dangerous, |_, _| async { Ok(ToolOutput::text("another program")) });
+    world.gate.register(changed.arc()).unwrap();
+    let again = world.call("pay", json!({})).await;
+    assert_ne!(id(&again), id(&waiting));
+}
+
+struct Human(fn() -> ApprovalAnswer, AtomicUsize);
+
+impl ApprovalChannel for Human {
+    fn ask<'a>(&'a self, question: &'a ApprovalQuestion) -> BoxFuture<'a, ApprovalAnswer> {
+        assert_eq!(question.arguments, json!({"to": "a"}));
+        assert!(question.preview.is_some());
+        self.1.fetch_add(1, Ordering::SeqCst);
+        Box::pin(std::future::ready((self.0)()))
+    }
+}
+
+async fn with_human(answer: fn() -> ApprovalAnswer) -> (World, Outcome, usize) {
+    let runs = Arc::default();
+    let human = Arc::new(Human(answer, AtomicUsize::new(0)));
+    let channel: Arc<dyn ApprovalChannel> = Arc::<Human>::clone(&human);
+    let world = World::with(Setup { tools: vec![pay(&runs)], channel: Some(channel), ..Setup::default() });
+    let outcome = world.call("pay", json!({"to": "a"})).await;
+    let asked = human.1.load(Ordering::SeqCst);
+    (world, outcome, asked)
+}
+
+#[tokio::test]
+async fn a_human_at_hand_is_asked_at_once() {
+    let (world, outcome, asked) = with_human(|| ApprovalAnswer::Approved { by: "alice".into() }).await;
+    assert_eq!((outcome.model_text().as_str(), asked), ("paid 1", 1));
+    assert_eq!(world.events(&outcome), ["received", "decided", "approved", "started", "finished"]);
+
+    let (world, outcome, _) = with_human(|| ApprovalAnswer::Rejected { by: "alice".into(), reason: None }).await;
+    assert_eq!(outcome.code(), Some(Code::ApprovalRejected));
+    assert_eq!(world.events(&outcome), ["received", "decided", "rejected", "finished"]);
+
+    let (world, outcome, _) = with_human(|| ApprovalAnswer::Later).await;
+    assert_eq!(outcome.status(), Status::Waiting);
+    assert_eq!(world.events(&outcome), ["received", "decided", "waiting"]);
+}
+
+#[tokio::test]
+async fn secrets_are_not_shown_to_the_human_either() {
+    let runs = Arc::default();
+    let world = World::with(Setup {
+        tools: vec![pay(&runs)],
+        secrets: vec![tollgate_types::Secret::new("zq-injected-secret")],
+        ..Setup::default()
+    });
+    let waiting = world.gate.call(&developer(), Call::tool("pay", json!({"to": "zq-injected-secret"}))).await;
+    let shown = serde_json::to_string(&world.operator.approval(&id(&waiting)).await.unwrap()).unwrap();
+    assert!(!shown.contains("zq-injected-secret"), "{shown}");
+}

@@ -1,0 +1,10 @@
+//! The gate through its door, on a real ledger and a real store.
+
+#![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+
+mod approval;
+mod ends;
+mod record;
+mod shaping;
+mod stages;
+mod world;

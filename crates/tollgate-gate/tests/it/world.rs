@@ -1,0 +1,175 @@
+//! A gate with its folder, and the records it wrote.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tollgate_gate::{Gate, GateBuilder, Operator, SystemClock};
+use tollgate_guard::redact::Redactor;
+use tollgate_ledger::{Ledger, Options};
+use tollgate_policy::{Policy, Role};
+use tollgate_store::{InstallKey, Store};
+use tollgate_types::{
+    ApprovalChannel, BoxFuture, Call, Caller, Clock, Cx, Door, Outcome, Risk, Secret, Surface, Tool, ToolDefinition,
+    ToolError, ToolOutput, Workspace,
+};
+
+/// A gate on a folder of its own.
+pub(crate) struct World {
+    pub(crate) gate: Gate,
+    pub(crate) operator: Operator,
+    pub(crate) folder: TempDir,
+}
+
+/// What differs between worlds.
+#[derive(Default)]
+pub(crate) struct Setup {
+    pub(crate) roles: Vec<Role>,
+    pub(crate) tools: Vec<Arc<dyn Tool>>,
+    pub(crate) channel: Option<Arc<dyn ApprovalChannel>>,
+    pub(crate) secrets: Vec<Secret>,
+    pub(crate) envelope: bool,
+}
+
+impl World {
+    pub(crate) fn new(tools: impl IntoIterator<Item = Arc<dyn Tool>>) -> Self {
+        Self::with(Setup { tools: tools.into_iter().collect(), ..Setup::default() })
+    }
+
+    pub(crate) fn with(setup: Setup) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        let options = Options { lock_wait_ms: 100, ..Options::default() };
+        let (ledger, _) = Ledger::open_with(folder.path(), Arc::clone(&clock), options).unwrap();
+        let (ledger, store) = (Arc::new(ledger), Store::new(folder.path()));
+        let key = InstallKey::load(folder.path()).unwrap();
+        let redactor = Redactor::new(key.as_bytes(), setup.secrets);
+        let operator = Operator::new(Arc::clone(&ledger), store.clone(), Arc::clone(&clock));
+        let gate = GateBuilder {
+            policy: Policy::new(setup.roles).unwrap(),
+            ledger,
+            store,
+            key,
+            redactor,
+            approvals: setup.channel,
+            clock,
+            workspace: Workspace { root: folder.path().to_owned(), protected: vec![] },
+            env: [].into(),
+            environment: None,
+            envelope: setup.envelope,
+            sandbox: "none",
+        }
+        .build(setup.tools)
+        .unwrap();
+        Self { gate, operator, folder }
+    }
+
+    pub(crate) async fn call(&self, name: &str, arguments: Value) -> Outcome {
+        self.gate.call(&developer(), Call::tool(name, arguments)).await
+    }
+
+    pub(crate) async fn raw(&self, name: &str, arguments: &str) -> Outcome {
+        self.gate.call(&developer(), Call::raw(name, arguments)).await
+    }
+
+    /// Every record, read as JSON by nothing of ours.
+    pub(crate) fn records(&self) -> Vec<Value> {
+        records(self.folder.path())
+    }
+
+    /// The events of one attempt, in order.
+    pub(crate) fn events(&self, outcome: &Outcome) -> Vec<String> {
+        let attempt = outcome.attempt.as_ref().unwrap().as_str();
+        self.records()
+            .iter()
+            .filter(|record| record["attempt"] == attempt)
+            .map(|record| record["event"].as_str().unwrap().to_owned())
+            .collect()
+    }
+
+    /// The record of one event of one attempt.
+    pub(crate) fn record(&self, outcome: &Outcome, event: &str) -> Value {
+        let attempt = outcome.attempt.as_ref().unwrap().as_str();
+        let found = self.records().into_iter().find(|record| record["attempt"] == attempt && record["event"] == event);
+        found.unwrap_or_else(|| panic!("no `{event}` in {:?}", self.events(outcome)))
+    }
+}
+
+pub(crate) fn records(data_dir: &Path) -> Vec<Value> {
+    let mut files: Vec<_> = std::fs::read_dir(data_dir.join("audit"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "jsonl"))
+        .collect();
+    files.sort();
+    let text: String = files.iter().map(|path| std::fs::read_to_string(path).unwrap()).collect();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+pub(crate) fn developer() -> Caller {
+    Caller::new("bob", "developer", Surface::Library)
+}
+
+type Body = dyn Fn(Value, Cx) -> BoxFuture<'static, Result<ToolOutput, ToolError>> + Send + Sync;
+
+/// A tool of a test.
+pub(crate) struct TestTool {
+    definition: ToolDefinition,
+    body: Box<Body>,
+}
+
+impl Tool for TestTool {
+    fn definition(&self) -> ToolDefinition {
+        self.definition.clone()
+    }
+
+    fn preview(&self, arguments: &Value, _: &Cx) -> Option<String> {
+        Some(format!("would run with {arguments}"))
+    }
+
+    fn call(&self, arguments: Value, cx: Cx) -> BoxFuture<'_, Result<ToolOutput, ToolError>> {
+        (self.body)(arguments, cx)
+    }
+}
+
+/// A tool with an open object schema and a body.
+pub(crate) fn tool<F, Fut>(name: &str, risk: Risk, body: F) -> TestTool
+where
+    F: Fn(Value, Cx) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<ToolOutput, ToolError>> + Send + 'static,
+{
+    let mut definition = ToolDefinition::new(name, "A tool of a test.");
+    definition.risk = risk;
+    definition.permission = tollgate_types::Permission::Read;
+    TestTool { definition, body: Box::new(move |arguments, cx| Box::pin(body(arguments, cx))) }
+}
+
+impl TestTool {
+    pub(crate) fn schema(mut self, schema: Value) -> Self {
+        self.definition.input_schema = schema;
+        self
+    }
+
+    pub(crate) fn define(mut self, change: impl FnOnce(&mut ToolDefinition)) -> Self {
+        change(&mut self.definition);
+        self
+    }
+
+    pub(crate) fn arc(self) -> Arc<dyn Tool> {
+        Arc::new(self)
+    }
+}
+
+/// A tool that gives its arguments back.
+pub(crate) fn echo() -> TestTool {
+    tool("echo", Risk::Read, |arguments, _| async move { Ok(ToolOutput::structured(arguments)) }).schema(json!({
+        "type": "object",
+        "properties": {
+            "text": {"type": "string"},
+            "times": {"type": "integer", "minimum": 1, "maximum": 9, "default": 1},
+        },
+        "required": ["text"],
+        "additionalProperties": false,
+    }))
+}

@@ -1,0 +1,171 @@
+//! The only HTTP client. It asks the origins the operator configured and no other, follows no redirect, knows no
+//! ambient proxy, and lets nobody keep it waiting. It does not judge addresses and does not retry.
+
+mod error;
+mod origin;
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::{Stream, stream};
+use reqwest::header::{HeaderName, HeaderValue};
+use reqwest::redirect::Policy;
+use tokio::time::timeout;
+use tollgate_types::{Secret, limits};
+
+pub use error::ClientError;
+pub use origin::Origin;
+
+/// The only HTTP client. A request goes only to an origin the operator configured.
+///
+/// A clone is cheap and shares the connections. The TLS machinery is built at the first request, because starting
+/// should cost nothing.
+#[derive(Debug, Clone)]
+pub struct Client {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    origins: BTreeSet<Origin>,
+    http: OnceLock<reqwest::Client>,
+}
+
+/// One request.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// `GET`, `POST`, …
+    pub method: String,
+    /// An absolute `http` or `https` address, without user information.
+    pub url: String,
+    /// Headers that may be seen.
+    pub headers: Vec<(String, String)>,
+    /// Headers whose values are never shown.
+    pub secret_headers: Vec<(String, Secret)>,
+    /// What is sent.
+    pub body: Option<Vec<u8>>,
+    /// How long the head of the response may take, connecting included.
+    pub timeout: Duration,
+}
+
+/// The head of a response. The body follows in [`bytes`](Self::bytes), [`stream`](Self::stream) or
+/// [`next_chunk`](Self::next_chunk).
+#[derive(Debug)]
+pub struct Response {
+    /// As the server sent it: a redirect is a response like any other.
+    pub status: u16,
+    origin: String,
+    inner: reqwest::Response,
+}
+
+impl Client {
+    /// A client for these origins.
+    pub fn new(origins: impl IntoIterator<Item = Origin>) -> Self {
+        Self { shared: Arc::new(Shared { origins: origins.into_iter().collect(), http: OnceLock::new() }) }
+    }
+
+    /// Sends a request and waits for the head of the response.
+    ///
+    /// # Errors
+    /// When the origin is not configured, the request cannot be built, or no head came in time. No error carries a
+    /// header, a secret, or the query or user information of an address.
+    pub async fn send(&self, request: Request) -> Result<Response, ClientError> {
+        let url = origin::parse(&request.url)?;
+        let origin = Origin::of(&request.url)?;
+        if !self.shared.origins.contains(&origin) {
+            return Err(ClientError::NotAllowed { origin: origin.to_string() });
+        }
+        let origin = origin.to_string();
+        let wait = request.timeout;
+        let built = build(request, url).map_err(|reason| ClientError::BadRequest { origin: origin.clone(), reason })?;
+        let http = self.http(&origin)?;
+        match timeout(wait, http.execute(built)).await {
+            Ok(Ok(inner)) => Ok(Response { status: inner.status().as_u16(), origin, inner }),
+            Ok(Err(error)) => Err(ClientError::from_http(origin, &error)),
+            Err(_elapsed) => Err(ClientError::timed_out(origin, wait)),
+        }
+    }
+
+    fn http(&self, origin: &str) -> Result<&reqwest::Client, ClientError> {
+        if let Some(http) = self.shared.http.get() {
+            return Ok(http);
+        }
+        // An error means that somebody installed one already, which is as good.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let http = reqwest::Client::builder()
+            .user_agent(concat!("tollgate/", env!("CARGO_PKG_VERSION")))
+            .redirect(Policy::none())
+            .no_proxy()
+            .connect_timeout(Duration::from_millis(limits::HTTP_CONNECT_TIMEOUT_MS))
+            .build()
+            .map_err(|error| ClientError::from_http(origin.to_owned(), &error))?;
+        Ok(self.shared.http.get_or_init(|| http))
+    }
+}
+
+/// The request as it goes out, or which part of it HTTP does not allow; a value is never named.
+fn build(request: Request, url: url::Url) -> Result<reqwest::Request, String> {
+    let method = reqwest::Method::from_bytes(request.method.as_bytes())
+        .map_err(|_| format!("`{}` is not a method", request.method.escape_debug()))?;
+    let mut built = reqwest::Request::new(method, url);
+    let open = request.headers.iter().map(|(name, value)| (name, value.as_str(), false));
+    let secret = request.secret_headers.iter().map(|(name, value)| (name, value.expose(), true));
+    for (name, value, is_secret) in open.chain(secret) {
+        let key = HeaderName::from_bytes(name.as_bytes())
+            .map_err(|_| format!("`{}` is not a header name", name.escape_debug()))?;
+        let mut value = HeaderValue::from_bytes(value.as_bytes())
+            .map_err(|_| format!("the value of the header `{key}` has characters that HTTP does not allow"))?;
+        value.set_sensitive(is_secret);
+        built.headers_mut().append(key, value);
+    }
+    *built.body_mut() = request.body.map(Into::into);
+    Ok(built)
+}
+
+impl Response {
+    /// The first value of a header, if it is text.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.inner.headers().get(name)?.to_str().ok()
+    }
+
+    /// The next piece of the body, or `None` at its end.
+    ///
+    /// # Errors
+    /// When the server is silent for longer than `idle`, or the connection breaks before the end.
+    pub async fn next_chunk(&mut self, idle: Duration) -> Result<Option<Bytes>, ClientError> {
+        match timeout(idle, self.inner.chunk()).await {
+            Ok(Ok(chunk)) => Ok(chunk),
+            Ok(Err(error)) => Err(ClientError::from_http(self.origin.clone(), &error)),
+            Err(_elapsed) => Err(ClientError::timed_out(self.origin.clone(), idle)),
+        }
+    }
+
+    /// The whole body, decoded, of at most `limit` bytes.
+    ///
+    /// # Errors
+    /// As [`next_chunk`](Self::next_chunk), and when the body is larger than `limit`.
+    pub async fn bytes(mut self, limit: usize, idle: Duration) -> Result<Vec<u8>, ClientError> {
+        let too_large = || ClientError::TooLarge { limit_bytes: limit };
+        let announced = usize::try_from(self.inner.content_length().unwrap_or(0)).unwrap_or(usize::MAX);
+        if announced > limit {
+            return Err(too_large());
+        }
+        let mut body = Vec::with_capacity(announced);
+        while let Some(chunk) = self.next_chunk(idle).await? {
+            if chunk.len() > limit - body.len() {
+                return Err(too_large());
+            }
+            body.extend_from_slice(&chunk);
+        }
+        Ok(body)
+    }
+
+    /// The body as it comes; `idle` as in [`next_chunk`](Self::next_chunk). It ends after the first error.
+    pub fn stream(self, idle: Duration) -> impl Stream<Item = Result<Bytes, ClientError>> + Send + Unpin {
+        Box::pin(stream::try_unfold(self, move |mut response| async move {
+            Ok(response.next_chunk(idle).await?.map(|chunk| (chunk, response)))
+        }))
+    }
+}

@@ -1,0 +1,77 @@
+//! Scheme, host and port: what the operator allows, and what a request is held against.
+
+use std::fmt;
+
+use url::{Host, ParseError, Url};
+
+use super::ClientError;
+
+/// Scheme, host and port of an address, in normal form.
+///
+/// ```
+/// use tollgate_guard::client::Origin;
+///
+/// # fn main() -> Result<(), tollgate_guard::client::ClientError> {
+/// let origin = Origin::of("HTTP://LocalHost:8000/v1/chat?x=1")?;
+/// assert_eq!(origin.to_string(), "http://localhost:8000");
+/// assert_eq!(Origin::of("https://api.example.com")?, Origin::of("https://api.example.com:443/v1")?);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Origin {
+    url: String,
+}
+
+impl Origin {
+    /// The origin of an absolute `http` or `https` address.
+    ///
+    /// # Errors
+    /// [`ClientError::BadUrl`], which names what is wrong.
+    pub fn of(url: &str) -> Result<Self, ClientError> {
+        Ok(Self { url: parse(url)?.origin().ascii_serialization() })
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.url)
+    }
+}
+
+/// Reads an address that this client can ask.
+pub(super) fn parse(text: &str) -> Result<Url, ClientError> {
+    let bad = |reason: &str| ClientError::BadUrl { url: shown(text), reason: reason.to_owned() };
+    // The WHATWG parser repairs these silently, and two readers of one address then see two hosts.
+    if text.contains(|c: char| c.is_whitespace() || c.is_control() || c == '\\') {
+        return Err(bad("white space, control characters and backslashes do not belong in an address"));
+    }
+    let url = Url::parse(text).map_err(|error| match error {
+        ParseError::RelativeUrlWithoutBase => bad("it does not begin with `http://` or `https://`"),
+        other => bad(&other.to_string().to_lowercase()),
+    })?;
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(bad("it does not begin with `http://` or `https://`"));
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(bad("it carries a user name or password, which belong in a secret header"));
+    }
+    match url.host() {
+        None | Some(Host::Domain("")) => Err(bad("it names no host")),
+        Some(_) => Ok(url),
+    }
+}
+
+/// As much of an address as may be shown.
+fn shown(text: &str) -> String {
+    const SHOWN_CHARS_MAX: usize = 200;
+    // In a broken address nobody can say where the user information ends, so all of it goes.
+    let visible = if text.contains('@') {
+        let scheme = text.split_once("://").map_or("", |(scheme, _)| scheme);
+        let scheme = if scheme.chars().all(|c| c.is_ascii_alphanumeric()) { scheme } else { "" };
+        return format!("{scheme}://[not shown]");
+    } else {
+        text.split(['?', '#']).next().unwrap_or_default()
+    };
+    visible.chars().take(SHOWN_CHARS_MAX).flat_map(char::escape_debug).collect()
+}

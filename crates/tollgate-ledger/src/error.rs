@@ -1,0 +1,85 @@
+//! What can go wrong with the ledger, as the gate and the operator read it.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Why the ledger could not do it. Nothing that fails this way was acknowledged.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum LedgerError {
+    /// The disk did not take it: full, read-only, broken. Works again as soon as the disk does.
+    #[error("the ledger cannot {doing}: {cause}")]
+    Unavailable {
+        /// What was being done.
+        doing: &'static str,
+        /// What the system said.
+        cause: Arc<io::Error>,
+    },
+    /// Other writers held the ledger for too long.
+    #[error("the ledger was busy for {waited_ms} ms")]
+    Busy {
+        /// How long this writer waited.
+        waited_ms: u64,
+    },
+    /// A record was changed, removed, inserted or cannot be read.
+    #[error("the ledger is damaged at record {seq} (`{segment}`, line {line}): {message}")]
+    Damaged {
+        /// The first record that is not as it was written.
+        seq: u64,
+        /// The file's name.
+        segment: String,
+        /// The line in the file, from 1.
+        line: u64,
+        /// What is wrong with it.
+        message: &'static str,
+    },
+    /// There is no ledger in this data folder.
+    #[error("there is no ledger at `{}`", path.display())]
+    Missing {
+        /// Where it was looked for.
+        path: PathBuf,
+    },
+    /// No attempt has this id.
+    #[error("no attempt's id begins with `{prefix}`")]
+    UnknownAttempt {
+        /// What was asked for.
+        prefix: String,
+    },
+    /// Several attempts have ids that begin so.
+    #[error("`{prefix}` is the beginning of more than one attempt's id: `{first}`, `{second}`")]
+    AmbiguousAttempt {
+        /// What was asked for.
+        prefix: String,
+        /// One of them.
+        first: String,
+        /// Another.
+        second: String,
+    },
+    /// A record would be longer than a reader accepts.
+    #[error("a record of {bytes} bytes is too long")]
+    TooLarge {
+        /// Its length.
+        bytes: usize,
+    },
+    /// The ledger was closed.
+    #[error("the ledger is closed")]
+    Closed,
+}
+
+impl LedgerError {
+    /// What to do next, where there is something to do.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Unavailable { .. } => Some("free space or make the disk writable; no restart is needed"),
+            Self::Busy { .. } => Some("try again; if it stays so, see which process holds `audit/lock`"),
+            Self::Damaged { .. } => Some("run `tollgate audit verify`"),
+            Self::UnknownAttempt { .. } => Some("`tollgate audit tail` shows the latest attempts"),
+            Self::AmbiguousAttempt { .. } => Some("give more of the id"),
+            Self::Missing { .. } | Self::TooLarge { .. } | Self::Closed => None,
+        }
+    }
+
+    pub(crate) fn io(doing: &'static str) -> impl FnOnce(io::Error) -> Self {
+        move |cause| Self::Unavailable { doing, cause: Arc::new(cause) }
+    }
+}

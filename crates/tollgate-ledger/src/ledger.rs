@@ -1,0 +1,251 @@
+//! The ledger as the gate uses it: taking turns, appending, closing.
+
+use std::fs::File;
+use std::path::Path;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+
+use tollgate_types::{BootId, Clock, limits, uuid_v7};
+
+use crate::boot::{self, Boot, Boots, DeadBoot};
+use crate::entry::Batch;
+use crate::recover::recover;
+use crate::segment::{Folder, Turn, patiently};
+use crate::sync::{Receipt, Syncer};
+use crate::writer::{Pace, Writer, Written};
+use crate::{Entry, LedgerError, Recovery};
+
+/// How often a busy ledger is asked for a turn from the caller's own task.
+const INLINE_TRIES_MAX: usize = 4;
+
+/// The record of every attempt, open for appending. Many processes may have the same one open.
+///
+/// Closing happens on drop: what is not on the disk is synced, and the process's boot file is removed, unless an attempt
+/// has no end yet; then the next opener finds it there and ends the attempt.
+pub struct Ledger {
+    shared: Arc<Shared>,
+    boot: Boot,
+    is_closed: bool,
+}
+
+struct Shared {
+    writer: Mutex<Writer>,
+    lock: File,
+    syncer: Syncer,
+    clock: Arc<dyn Clock>,
+    id: BootId,
+    /// Attempts with `received` and neither `finished` nor `waiting`.
+    open_attempts: AtomicI64,
+    lock_wait_ms: u64,
+}
+
+/// When an append returns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Durability {
+    /// When the records are written; they reach the disk within [`limits::LEDGER_SYNC_MS`].
+    Batched,
+    /// When the records are on the disk.
+    Strict,
+}
+
+/// A record's place in the chain, from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Seq(u64);
+
+impl Seq {
+    /// The number.
+    pub fn get(self) -> u64 {
+        self.0
+    }
+}
+
+/// The limits of an open ledger, for tests that want them smaller.
+#[derive(Debug, Clone, Copy)]
+pub struct Options {
+    /// A segment's length at which the next one begins.
+    pub segment_bytes_max: u64,
+    /// How long an append waits for its turn.
+    pub lock_wait_ms: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { segment_bytes_max: limits::SEGMENT_BYTES_MAX, lock_wait_ms: limits::LEDGER_LOCK_WAIT_MS }
+    }
+}
+
+impl Ledger {
+    /// Opens the ledger in `data_dir/audit`, made when it is not there yet, marks this process as living in
+    /// `data_dir/boot`, and ends what dead processes left open.
+    ///
+    /// It reads the end of the last segment, and more only where a process died. It may wait for a turn, and for the
+    /// disk where there is something to recover.
+    ///
+    /// # Errors
+    /// [`LedgerError::Damaged`] when a record near the end, or since a dead process began, is not as it was written;
+    /// [`LedgerError::Unavailable`] when the disk does not take it; [`LedgerError::Busy`] when no turn came.
+    pub fn open(data_dir: &Path, clock: Arc<dyn Clock>) -> Result<(Self, Recovery), LedgerError> {
+        Self::open_with(data_dir, clock, Options::default())
+    }
+
+    /// [`Ledger::open`] with other limits.
+    ///
+    /// # Errors
+    /// As [`Ledger::open`].
+    pub fn open_with(
+        data_dir: &Path,
+        clock: Arc<dyn Clock>,
+        options: Options,
+    ) -> Result<(Self, Recovery), LedgerError> {
+        let folder = Folder::create(data_dir).map_err(LedgerError::io("create its folder"))?;
+        let boots = Boots::create(data_dir).map_err(LedgerError::io("create its boot folder"))?;
+        let lock = folder.lock_file().map_err(LedgerError::io("open its lock"))?;
+        let id = BootId::new(uuid_v7(clock.now()));
+        let turn = patiently(options.lock_wait_ms, || Turn::take(&lock))?;
+        let writer = Writer::open(folder.clone(), &id, options.segment_bytes_max)?;
+        let dead = boots.dead().map_err(LedgerError::io("look for dead processes"))?;
+        let boot = boots.enter(&id, writer.position()).map_err(LedgerError::io("write its boot file"))?;
+        drop(turn);
+        let path = boot.path().to_owned();
+        let syncer = Syncer::start(Box::new(move || boot::sync(&path)))
+            .map_err(LedgerError::io("start the thread that syncs"))?;
+        let shared = Arc::new(Shared {
+            writer: Mutex::new(writer),
+            lock,
+            syncer,
+            clock,
+            id,
+            open_attempts: AtomicI64::new(0),
+            lock_wait_ms: options.lock_wait_ms,
+        });
+        let ledger = Self { shared, boot, is_closed: false };
+        let recovery = ledger.recover(&folder, &dead)?;
+        Ok((ledger, recovery))
+    }
+
+    /// This run of this process, as its records name it.
+    pub fn boot(&self) -> &BootId {
+        &self.shared.id
+    }
+
+    /// Writes the entries as consecutive records of the one chain, and returns the last one's place.
+    ///
+    /// All or none of them are acknowledged. Dropping the future does not take back what is being written.
+    ///
+    /// # Errors
+    /// [`LedgerError::Unavailable`] when the disk does not take them, until it does; [`LedgerError::Busy`] when no turn
+    /// came; [`LedgerError::Damaged`] when another writer's records do not continue the chain.
+    pub async fn append(&self, entries: Vec<Entry>, durability: Durability) -> Result<Seq, LedgerError> {
+        let batch = Batch::of(&entries)?;
+        let (seq, receipt) = match self.append_inline(&batch, durability).await? {
+            Some(appended) => appended,
+            None => {
+                let shared = Arc::clone(&self.shared);
+                let task = tokio::task::spawn_blocking(move || shared.append_patiently(&batch, durability));
+                task.await.map_err(|error| LedgerError::io("write a record")(error.into()))??
+            }
+        };
+        if let Some(receipt) = receipt {
+            receipt.wait().await?;
+        }
+        Ok(seq)
+    }
+
+    async fn append_inline(&self, batch: &Batch, durability: Durability) -> Result<Option<Appended>, LedgerError> {
+        for _ in 0..INLINE_TRIES_MAX {
+            if let Some(appended) = self.shared.append(batch, durability, Pace::Inline)? {
+                return Ok(Some(appended));
+            }
+            tokio::task::yield_now().await;
+        }
+        Ok(None)
+    }
+
+    /// Ends the attempts of dead processes, and then their marks.
+    fn recover(&self, folder: &Folder, dead: &[DeadBoot]) -> Result<Recovery, LedgerError> {
+        let (batch, mut recovery) = recover(folder, dead)?;
+        let has_notes = self.shared.writer().has_notes();
+        if has_notes || !batch.is_empty() {
+            let (shared, wait_ms) = (&self.shared, self.shared.lock_wait_ms);
+            let written = patiently(wait_ms, || shared.write(&batch, Pace::Blocking))?;
+            written.segment.sync(written.end).map_err(LedgerError::io("sync what it recovered"))?;
+        }
+        for boot in dead {
+            boot.leave().map_err(LedgerError::io("remove the boot file of a dead process"))?;
+        }
+        recovery.torn_bytes = self.shared.writer().torn_bytes();
+        Ok(recovery)
+    }
+
+    /// Syncs what is left and takes this process's mark away.
+    ///
+    /// # Errors
+    /// When the last records may not be on the disk. The mark then stays, so that the next opener looks at them.
+    pub fn close(mut self) -> Result<(), LedgerError> {
+        self.shut()
+    }
+
+    fn shut(&mut self) -> Result<(), LedgerError> {
+        if std::mem::replace(&mut self.is_closed, true) {
+            return Ok(());
+        }
+        self.shared.writer().is_closed = true;
+        self.shared.syncer.stop()?;
+        if self.shared.open_attempts.load(Ordering::Acquire) != 0 {
+            return Ok(());
+        }
+        self.boot.leave().map_err(LedgerError::io("remove its boot file"))
+    }
+}
+
+impl Drop for Ledger {
+    fn drop(&mut self) {
+        if let Err(error) = self.shut() {
+            tracing::error!("{error}");
+        }
+    }
+}
+
+impl std::fmt::Debug for Ledger {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Ledger").field("boot", &self.shared.id).finish_non_exhaustive()
+    }
+}
+
+type Appended = (Seq, Option<Receipt>);
+
+impl Shared {
+    fn writer(&self) -> MutexGuard<'_, Writer> {
+        // A writer that panicked left its state as it was before: the next turn reads what is in the file.
+        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn append_patiently(&self, batch: &Batch, durability: Durability) -> Result<Appended, LedgerError> {
+        patiently(self.lock_wait_ms, || self.append(batch, durability, Pace::Blocking))
+    }
+
+    fn append(&self, batch: &Batch, durability: Durability, pace: Pace) -> Result<Option<Appended>, LedgerError> {
+        self.syncer.check()?;
+        let Some(Written { segment, end, seq }) = self.write(batch, pace)? else { return Ok(None) };
+        self.open_attempts.fetch_add(batch.opens, Ordering::AcqRel);
+        let receipt = match durability {
+            Durability::Batched => {
+                self.syncer.submit(segment, end);
+                None
+            }
+            Durability::Strict => Some(self.syncer.submit_strict(segment, end)),
+        };
+        Ok(Some((Seq(seq), receipt)))
+    }
+
+    /// Takes a turn and writes. None when others have it, in this process or another, or when it is too slow for `pace`.
+    fn write(&self, batch: &Batch, pace: Pace) -> Result<Option<Written>, LedgerError> {
+        let mut writer = match self.writer.try_lock() {
+            Ok(writer) => writer,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return Ok(None),
+        };
+        let Some(_turn) = Turn::take(&self.lock)? else { return Ok(None) };
+        writer.append(batch, self.clock.now(), pace)
+    }
+}

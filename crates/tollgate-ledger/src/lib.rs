@@ -1,0 +1,50 @@
+//! The append-only, hash-chained, redacted record of every attempt.
+//!
+//! [`Ledger`] writes: one chain of records in `data_dir/audit`, continued by every process that shares the folder.
+//! [`verify`], [`read`], [`tail`] and [`attempt_records`] read it without a `Ledger`, also while others write. What a
+//! record says is decided by the gate; this crate knows how it is kept, and that what cannot be kept is an error.
+//!
+//! # The format
+//! A record is one line of compact JSON in `segment-<first seq>.jsonl`. Its last key is `hash`: the lower-case hex
+//! SHA-256 of the line's bytes before `,"hash"`. Its `prev` is the hash of the record before, 64 zeros for the first.
+//! A segment that is full loses its write permission, which tells every other process to go on to the next one.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use tollgate_ledger::{Durability, Entry, Event, Ledger, LedgerError};
+//! use tollgate_types::{AttemptId, CallId, Clock};
+//!
+//! async fn record(data_dir: &std::path::Path, clock: Arc<dyn Clock>) -> Result<(), LedgerError> {
+//!     let (ledger, recovery) = Ledger::open(data_dir, clock)?;
+//!     for attempt in &recovery.unknown {
+//!         tracing::warn!("attempt {} was started, and nobody knows how it ended", attempt.attempt);
+//!     }
+//!     let entry = Entry::new(Event::Received, &AttemptId::new("a-1"), &CallId::new("c-1"));
+//!     ledger.append(vec![entry], Durability::Strict).await?;
+//!     assert!(tollgate_ledger::verify(data_dir)?.ok);
+//!     Ok(())
+//! }
+//! ```
+
+mod boot;
+mod entry;
+mod error;
+mod ledger;
+mod line;
+mod lines;
+mod read;
+mod record;
+mod recover;
+mod segment;
+mod sync;
+mod tail;
+mod verify;
+mod writer;
+
+pub use entry::{Abridged, DecisionRef, Entry, Event, OutcomeRef, ToolRef, abridge};
+pub use error::LedgerError;
+pub use ledger::{Durability, Ledger, Options, Seq};
+pub use read::{Follower, Records, attempt_records, read, tail};
+pub use record::Record;
+pub use recover::{OpenAttempt, Recovery};
+pub use verify::{Fault, FaultKind, Report, verify};

@@ -1,0 +1,157 @@
+//! One line of the ledger: how it is sealed, and how its seal is checked. Knows nothing of what a record says.
+
+use sha2::{Digest, Sha256};
+
+/// The longest line that a writer makes and a reader accepts.
+pub(crate) const LINE_BYTES_MAX: usize = 1024 * 1024;
+
+const SEQ: &[u8] = br#"{"v":1,"seq":"#;
+const PREV: &[u8] = br#","prev":""#;
+const TIME: &[u8] = br#"","time":""#;
+const HASH: &[u8] = br#","hash":""#;
+const END: &[u8] = br#""}"#;
+const HASH_CHARS: usize = 64;
+
+/// A hash as it stands in a line: lower-case hex.
+pub(crate) type Hash = [u8; HASH_CHARS];
+
+/// The last record of a chain: all that the next one must know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Head {
+    pub(crate) seq: u64,
+    pub(crate) hash: Hash,
+}
+
+impl Head {
+    /// Before the first record.
+    pub(crate) const GENESIS: Self = Self { seq: 0, hash: [b'0'; HASH_CHARS] };
+}
+
+/// What the seal of one line says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Link {
+    pub(crate) prev: Hash,
+    pub(crate) head: Head,
+}
+
+impl Link {
+    pub(crate) fn follows(&self, head: &Head) -> bool {
+        self.head.seq == head.seq + 1 && self.prev == head.hash
+    }
+}
+
+/// What is wrong with one line, whatever stands around it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Flaw {
+    /// It does not end in a hash.
+    Unsealed,
+    /// Its hash is not that of its bytes.
+    Changed,
+    /// Its hash is right, but it does not begin as a record of format version 1.
+    Foreign,
+}
+
+impl Flaw {
+    pub(crate) fn message(self) -> &'static str {
+        match self {
+            Self::Unsealed => "the line is not a whole record",
+            Self::Changed => "the record's hash does not fit its content",
+            Self::Foreign => "the line is not a record of format version 1",
+        }
+    }
+}
+
+/// Appends one line to `out`. `boot` and `fields` are JSON members that begin with a comma.
+pub(crate) fn seal(out: &mut Vec<u8>, head: &Head, time: &str, boot: &str, fields: &[u8]) -> Head {
+    let start = out.len();
+    let seq = head.seq + 1;
+    for part in
+        [SEQ, seq.to_string().as_bytes(), PREV, &head.hash, TIME, time.as_bytes(), b"\"", boot.as_bytes(), fields]
+    {
+        out.extend_from_slice(part);
+    }
+    let hash = hash_of(out.get(start..).unwrap_or_default());
+    for part in [HASH, &hash, END, b"\n"] {
+        out.extend_from_slice(part);
+    }
+    Head { seq, hash }
+}
+
+/// Checks one line, given without its line break.
+pub(crate) fn parse(line: &[u8]) -> Result<Link, Flaw> {
+    let (body, hash) = unseal(line).ok_or(Flaw::Unsealed)?;
+    if hash_of(body) != hash {
+        return Err(Flaw::Changed);
+    }
+    let (seq, prev) = beginning(body).ok_or(Flaw::Foreign)?;
+    Ok(Link { prev, head: Head { seq, hash } })
+}
+
+fn unseal(line: &[u8]) -> Option<(&[u8], Hash)> {
+    let (rest, hash) = line.strip_suffix(END)?.split_last_chunk::<HASH_CHARS>()?;
+    Some((rest.strip_suffix(HASH)?, *hash))
+}
+
+fn beginning(body: &[u8]) -> Option<(u64, Hash)> {
+    let rest = body.strip_prefix(SEQ)?;
+    let digits = rest.iter().position(|byte| !byte.is_ascii_digit())?;
+    let (seq, rest) = rest.split_at_checked(digits)?;
+    let (prev, rest) = rest.strip_prefix(PREV)?.split_first_chunk::<HASH_CHARS>()?;
+    rest.starts_with(TIME).then_some((std::str::from_utf8(seq).ok()?.parse().ok()?, *prev))
+}
+
+fn hash_of(bytes: &[u8]) -> Hash {
+    let mut hash = [0; HASH_CHARS];
+    for (pair, byte) in hash.chunks_exact_mut(2).zip(Sha256::digest(bytes)) {
+        if let [high, low] = pair {
+            *high = hex_digit(byte >> 4);
+            *low = hex_digit(byte & 15);
+        }
+    }
+    hash
+}
+
+/// Lower-case hex SHA-256.
+pub(crate) fn hex_of(bytes: &[u8]) -> String {
+    hash_of(bytes).map(char::from).iter().collect()
+}
+
+fn hex_digit(nibble: u8) -> u8 {
+    if nibble < 10 { b'0' + nibble } else { b'a' + nibble - 10 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sealed_line_is_what_the_contract_says() {
+        let mut out = Vec::new();
+        let head =
+            seal(&mut out, &Head::GENESIS, "2026-01-02T03:04:05.000000Z", r#","boot":"b""#, br#","event":"halted""#);
+        let body = format!(
+            r#"{{"v":1,"seq":1,"prev":"{}","time":"2026-01-02T03:04:05.000000Z","boot":"b","event":"halted""#,
+            "0".repeat(64)
+        );
+        let hash = hex_of(body.as_bytes());
+        assert_eq!(String::from_utf8(out.clone()).unwrap(), format!("{body},\"hash\":\"{hash}\"}}\n"));
+        out.pop();
+        assert_eq!(parse(&out), Ok(Link { prev: Head::GENESIS.hash, head }));
+        assert_eq!(hex_of(b"abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+    }
+
+    #[test]
+    fn each_flaw_is_told_apart() {
+        let mut out = Vec::new();
+        seal(&mut out, &Head::GENESIS, "t", "", b"");
+        out.pop();
+        let mut changed = out.clone();
+        changed[20] ^= 1;
+        assert_eq!(parse(&changed), Err(Flaw::Changed));
+        assert_eq!(parse(&out[..out.len() - 1]), Err(Flaw::Unsealed));
+        assert_eq!(parse(b""), Err(Flaw::Unsealed));
+        let body = br#"{"v":2,"seq":1"#;
+        let foreign = [body.as_slice(), HASH, &hash_of(body), END].concat();
+        assert_eq!(parse(&foreign), Err(Flaw::Foreign));
+    }
+}

@@ -1,0 +1,315 @@
+//! The folder of the ledger and its files: names, permissions, and directory entries that reach the disk.
+
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use crate::LedgerError;
+use crate::lines;
+
+const FOLDER_MODE: u32 = 0o700;
+const FILE_MODE: u32 = 0o600;
+const SEALED_MODE: u32 = 0o400;
+const OWNER_WRITES: u32 = 0o200;
+
+/// `data_dir/audit`.
+#[derive(Debug, Clone)]
+pub(crate) struct Folder {
+    path: PathBuf,
+}
+
+impl Folder {
+    pub(crate) fn of(data_dir: &Path) -> Self {
+        Self { path: data_dir.join("audit") }
+    }
+
+    /// The folder, made when it is not there yet.
+    pub(crate) fn create(data_dir: &Path) -> io::Result<Self> {
+        create_dir(data_dir)?;
+        let folder = Self::of(data_dir);
+        create_dir(&folder.path)?;
+        Ok(folder)
+    }
+
+    /// The file whose lock is a writer's turn.
+    pub(crate) fn lock_file(&self) -> io::Result<File> {
+        private_file().read(true).write(true).create(true).truncate(false).open(self.path.join("lock"))
+    }
+
+    /// The same, for readers who may not write here.
+    pub(crate) fn lock_file_to_read(&self) -> io::Result<File> {
+        private_file().read(true).open(self.path.join("lock"))
+    }
+
+    /// The first seq of each segment, ascending.
+    pub(crate) fn segments(&self) -> io::Result<Vec<u64>> {
+        let mut found = Vec::new();
+        for entry in fs::read_dir(&self.path)? {
+            found.extend(entry?.file_name().to_str().and_then(first_seq));
+        }
+        found.sort_unstable();
+        Ok(found)
+    }
+
+    /// The segments, of which a ledger that was ever opened has at least one.
+    pub(crate) fn existing_segments(&self) -> Result<Vec<u64>, LedgerError> {
+        match self.segments() {
+            Ok(segments) if !segments.is_empty() => Ok(segments),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(LedgerError::io("be read")(error)),
+            Ok(_) | Err(_) => Err(LedgerError::Missing { path: self.path.clone() }),
+        }
+    }
+
+    /// How many files hold what was cut off.
+    pub(crate) fn torn_files(&self) -> io::Result<usize> {
+        let mut count = 0;
+        for entry in fs::read_dir(&self.path)? {
+            count += usize::from(entry?.path().extension().is_some_and(|extension| extension == "torn"));
+        }
+        Ok(count)
+    }
+
+    pub(crate) fn open_to_read(&self, first: u64) -> io::Result<File> {
+        private_file().read(true).open(self.path.join(segment_name(first)))
+    }
+
+    /// Opens a segment that is there. A sealed one can only be read, which is all that a writer then needs.
+    pub(crate) fn open(&self, first: u64) -> io::Result<Segment> {
+        self.open_with(first, private_file().read(true).append(true))
+    }
+
+    /// Opens the segment; a new one's name is on the disk when this returns.
+    pub(crate) fn open_or_create(&self, first: u64) -> io::Result<Segment> {
+        let segment = self.open_with(first, private_file().read(true).append(true).create(true))?;
+        sync_dir(&self.path)?;
+        Ok(segment)
+    }
+
+    fn open_with(&self, first: u64, options: &OpenOptions) -> io::Result<Segment> {
+        let file = match options.open(self.path.join(segment_name(first))) {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => self.open_to_read(first)?,
+            opened => opened?,
+        };
+        Ok(Segment::new(file, first))
+    }
+
+    /// Writes a stretch of a segment once more through a descriptor that has not failed yet, and syncs it: after a
+    /// failed sync the system may take pages for clean that never reached the disk.
+    pub(crate) fn rewrite(&self, segment: &Segment) -> io::Result<()> {
+        let is_sealed = segment.state()?.is_sealed;
+        if is_sealed {
+            segment.file.set_permissions(fs::Permissions::from_mode(FILE_MODE))?;
+        }
+        let file = private_file().read(true).write(true).open(self.path.join(segment.name()))?;
+        let mut buffer = vec![0; 64 * 1024];
+        let mut position = segment.synced_bytes();
+        loop {
+            let read = file.read_at(&mut buffer, position)?;
+            let Some(bytes) = buffer.get(..read).filter(|bytes| !bytes.is_empty()) else { break };
+            file.write_all_at(bytes, position)?;
+            position += read as u64;
+        }
+        file.sync_data()?;
+        if is_sealed { segment.seal() } else { Ok(()) }
+    }
+
+    /// Moves what lies beyond `end` into a file of its own. Returns that file's name.
+    pub(crate) fn cut(&self, segment: &Segment, end: u64, len: u64) -> io::Result<String> {
+        let (name, torn) = self.torn_file(segment.first, end)?;
+        let mut buffer = vec![0; 64 * 1024];
+        let mut done = 0;
+        while end + done < len {
+            let read = segment.file.read_at(&mut buffer, end + done)?;
+            let Some(bytes) = buffer.get(..read).filter(|bytes| !bytes.is_empty()) else { break };
+            torn.write_all_at(bytes, done)?;
+            done += read as u64;
+        }
+        torn.sync_all()?;
+        sync_dir(&self.path)?;
+        segment.file.set_len(end)?;
+        Ok(name)
+    }
+
+    fn torn_file(&self, first: u64, end: u64) -> io::Result<(String, File)> {
+        let mut count = 1;
+        loop {
+            let name = format!("segment-{first:012}-{end}-{count}.torn");
+            match private_file().read(true).write(true).create_new(true).open(self.path.join(&name)) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => count += 1,
+                opened => return Ok((name, opened?)),
+            }
+        }
+    }
+}
+
+/// One open segment.
+#[derive(Debug)]
+pub(crate) struct Segment {
+    pub(crate) file: File,
+    pub(crate) first: u64,
+    is_poisoned: AtomicBool,
+    synced_bytes: AtomicU64,
+}
+
+impl Segment {
+    pub(crate) fn new(file: File, first: u64) -> Self {
+        Self { file, first, is_poisoned: AtomicBool::new(false), synced_bytes: AtomicU64::new(0) }
+    }
+
+    pub(crate) fn name(&self) -> String {
+        segment_name(self.first)
+    }
+
+    pub(crate) fn len(&self) -> io::Result<u64> {
+        Ok(self.state()?.len)
+    }
+
+    pub(crate) fn state(&self) -> io::Result<SegmentState> {
+        let stat = rustix::fs::fstat(&self.file)?;
+        Ok(SegmentState {
+            len: u64::try_from(stat.st_size).unwrap_or(0),
+            is_sealed: stat.st_mode & OWNER_WRITES == 0,
+            is_removed: stat.st_nlink == 0,
+        })
+    }
+
+    /// Tells every process that this segment gets no more records.
+    pub(crate) fn seal(&self) -> io::Result<()> {
+        self.file.set_permissions(fs::Permissions::from_mode(SEALED_MODE))
+    }
+
+    /// Brings everything up to `end` to the disk. After a failure this descriptor is never asked again.
+    pub(crate) fn sync(&self, end: u64) -> io::Result<()> {
+        if self.is_poisoned() {
+            return Err(io::Error::other("an earlier sync failed"));
+        }
+        self.file.sync_data().inspect_err(|_| self.is_poisoned.store(true, Ordering::Release))?;
+        self.synced_bytes.fetch_max(end, Ordering::AcqRel);
+        Ok(())
+    }
+
+    pub(crate) fn is_poisoned(&self) -> bool {
+        self.is_poisoned.load(Ordering::Acquire)
+    }
+
+    /// As a failed sync leaves it.
+    #[cfg(test)]
+    pub(crate) fn poison(&self) {
+        self.is_poisoned.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn synced_bytes(&self) -> u64 {
+        self.synced_bytes.load(Ordering::Acquire)
+    }
+
+    /// The error that names the record at `position`.
+    pub(crate) fn damaged(&self, position: u64, seq: u64, message: &'static str) -> LedgerError {
+        let line = lines::line_number(&self.file, position).unwrap_or(0);
+        LedgerError::Damaged { seq, segment: self.name(), line, message }
+    }
+}
+
+/// What the system says of a segment.
+pub(crate) struct SegmentState {
+    pub(crate) len: u64,
+    pub(crate) is_sealed: bool,
+    pub(crate) is_removed: bool,
+}
+
+/// A turn at the ledger, held across processes until it is dropped.
+pub(crate) struct Turn<'a>(&'a File);
+
+impl<'a> Turn<'a> {
+    /// Takes the turn when nobody has it.
+    pub(crate) fn take(lock: &'a File) -> Result<Option<Self>, LedgerError> {
+        Self::from_lock(lock, lock.try_lock())
+    }
+
+    /// Takes a reader's turn, which keeps writers out and lets other readers in.
+    pub(crate) fn take_to_read(lock: &'a File) -> Result<Option<Self>, LedgerError> {
+        Self::from_lock(lock, lock.try_lock_shared())
+    }
+
+    fn from_lock(lock: &'a File, taken: Result<(), TryLockError>) -> Result<Option<Self>, LedgerError> {
+        match taken {
+            Ok(()) => Ok(Some(Self(lock))),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(error)) => Err(LedgerError::io("take its lock")(error)),
+        }
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        if let Err(error) = self.0.unlock() {
+            tracing::error!("the ledger's lock cannot be released: {error}");
+        }
+    }
+}
+
+/// Tries again and again until `attempt` gives something, for at most `wait_ms`. The pauses are uneven so that many
+/// waiters do not knock in step, and their sum is counted rather than a clock read, so that it ends whatever the clock does.
+pub(crate) fn patiently<T>(
+    wait_ms: u64,
+    mut attempt: impl FnMut() -> Result<Option<T>, LedgerError>,
+) -> Result<T, LedgerError> {
+    const PAUSE_US_MIN: u64 = 50;
+    const PAUSE_US_SPREAD: u64 = 512;
+
+    let mut waited = Duration::ZERO;
+    let mut dice = u64::from(std::process::id()) | 1 << 40;
+    loop {
+        if let Some(got) = attempt()? {
+            return Ok(got);
+        }
+        if waited >= Duration::from_millis(wait_ms) {
+            return Err(LedgerError::Busy { waited_ms: wait_ms });
+        }
+        // Xorshift64.
+        dice ^= dice << 13;
+        dice ^= dice >> 7;
+        dice ^= dice << 17;
+        let pause = Duration::from_micros(PAUSE_US_MIN + dice % PAUSE_US_SPREAD);
+        std::thread::sleep(pause);
+        waited += pause;
+    }
+}
+
+/// Makes a folder that only its owner may enter, and brings its name to the disk.
+pub(crate) fn create_dir(path: &Path) -> io::Result<()> {
+    match DirBuilder::new().mode(FOLDER_MODE).create(path) {
+        Ok(()) => match path.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => sync_dir(parent),
+            Some(_) | None => sync_dir(Path::new(".")),
+        },
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Brings the names in a folder to the disk.
+pub(crate) fn sync_dir(path: &Path) -> io::Result<()> {
+    File::open(path)?.sync_all()
+}
+
+/// How every file of the ledger is opened: for its owner alone, and never through a symlink.
+pub(crate) fn private_file() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.mode(FILE_MODE).custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed());
+    options
+}
+
+/// The name of the segment whose first record is `first`.
+pub(crate) fn segment_name(first: u64) -> String {
+    format!("segment-{first:012}.jsonl")
+}
+
+/// The other way round; none for any other file.
+pub(crate) fn first_seq(name: &str) -> Option<u64> {
+    let digits = name.strip_prefix("segment-")?.strip_suffix(".jsonl")?;
+    let first = digits.parse().ok()?;
+    (segment_name(first) == name).then_some(first)
+}

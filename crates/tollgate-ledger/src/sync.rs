@@ -1,0 +1,245 @@
+//! Group commit: one thread that brings records to the disk, many waiters for each sync.
+
+use std::io;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use tollgate_types::limits::LEDGER_SYNC_MS;
+
+use crate::LedgerError;
+use crate::segment::Segment;
+
+/// How long records that nobody waits for gather. The sync itself takes the rest of [`LEDGER_SYNC_MS`].
+const GATHER: Duration = Duration::from_millis(LEDGER_SYNC_MS / 2);
+
+/// What must be on the disk before the first record may be called durable.
+pub(crate) type Foundation = Box<dyn Fn() -> io::Result<()> + Send>;
+
+type Answer = Result<(), Arc<io::Error>>;
+
+/// A promise that is kept once the records are on the disk.
+pub(crate) struct Receipt(oneshot::Receiver<Answer>);
+
+impl Receipt {
+    pub(crate) async fn wait(self) -> Result<(), LedgerError> {
+        let answer = self.0.await.unwrap_or_else(|_| Err(Arc::new(io::Error::other("the thread that syncs is gone"))));
+        answer.map_err(|cause| LedgerError::Unavailable { doing: "sync a record", cause })
+    }
+}
+
+/// The thread and what it has to do.
+pub(crate) struct Syncer {
+    shared: Arc<Shared>,
+    thread: Mutex<Option<JoinHandle<Answer>>>,
+}
+
+#[derive(Default)]
+struct Shared {
+    work: Mutex<Work>,
+    wake: Condvar,
+}
+
+#[derive(Default)]
+struct Work {
+    /// Segments with records that may not be on the disk, oldest first, and how far each was written.
+    dirty: Vec<(Arc<Segment>, u64)>,
+    waiting: Vec<oneshot::Sender<Answer>>,
+    is_stopping: bool,
+    is_gone: bool,
+}
+
+impl Work {
+    fn is_urgent(&self) -> bool {
+        self.is_stopping || !self.waiting.is_empty()
+    }
+}
+
+impl Shared {
+    fn work(&self) -> MutexGuard<'_, Work> {
+        self.work.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Syncer {
+    pub(crate) fn start(foundation: Foundation) -> io::Result<Self> {
+        let shared = Arc::new(Shared::default());
+        let thread = std::thread::Builder::new().name("ledger-sync".to_owned()).spawn({
+            let shared = Arc::clone(&shared);
+            move || run(&shared, foundation)
+        })?;
+        Ok(Self { shared, thread: Mutex::new(Some(thread)) })
+    }
+
+    /// Refuses when nobody would sync what is written now.
+    pub(crate) fn check(&self) -> Result<(), LedgerError> {
+        if self.shared.work().is_gone {
+            return Err(LedgerError::io("sync records")(io::Error::other("the thread that syncs is gone")));
+        }
+        Ok(())
+    }
+
+    /// Says that the segment was written up to `end`; it is synced soon.
+    pub(crate) fn submit(&self, segment: Arc<Segment>, end: u64) {
+        let mut work = self.shared.work();
+        if work.dirty.is_empty() {
+            self.shared.wake.notify_one();
+        }
+        add(&mut work, segment, end);
+    }
+
+    /// The same, at once, and with a receipt.
+    pub(crate) fn submit_strict(&self, segment: Arc<Segment>, end: u64) -> Receipt {
+        let (sender, receiver) = oneshot::channel();
+        let mut work = self.shared.work();
+        add(&mut work, segment, end);
+        if !work.is_gone {
+            work.waiting.push(sender);
+        }
+        self.shared.wake.notify_one();
+        Receipt(receiver)
+    }
+
+    /// Syncs what is left and ends the thread.
+    pub(crate) fn stop(&self) -> Result<(), LedgerError> {
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(thread) = thread else { return Ok(()) };
+        self.shared.work().is_stopping = true;
+        self.shared.wake.notify_one();
+        let answer =
+            thread.join().unwrap_or_else(|_| Err(Arc::new(io::Error::other("the thread that syncs panicked"))));
+        answer.map_err(|cause| LedgerError::Unavailable { doing: "sync its last records", cause })
+    }
+}
+
+fn add(work: &mut Work, segment: Arc<Segment>, end: u64) {
+    match work.dirty.last_mut() {
+        Some((last, last_end)) if Arc::ptr_eq(last, &segment) => *last_end = end.max(*last_end),
+        Some(_) | None => work.dirty.push((segment, end)),
+    }
+}
+
+fn run(shared: &Shared, foundation: Foundation) -> Answer {
+    /// Nobody may be promised anything by a thread that is gone.
+    struct Farewell<'a>(&'a Shared);
+    impl Drop for Farewell<'_> {
+        fn drop(&mut self) {
+            let mut work = self.0.work();
+            work.is_gone = true;
+            work.waiting.clear();
+        }
+    }
+
+    let farewell = Farewell(shared);
+    let mut foundation = Some(foundation);
+    let mut last = Ok(());
+    loop {
+        let work = shared.work();
+        let idle = |work: &mut Work| work.dirty.is_empty() && !work.is_stopping;
+        let work = shared.wake.wait_while(work, idle).unwrap_or_else(PoisonError::into_inner);
+        let gathering = |work: &mut Work| !work.is_urgent();
+        let (mut work, _) =
+            shared.wake.wait_timeout_while(work, GATHER, gathering).unwrap_or_else(PoisonError::into_inner);
+        if work.dirty.is_empty() {
+            drop(work);
+            drop(farewell);
+            return last;
+        }
+        let (dirty, waiting) = (std::mem::take(&mut work.dirty), std::mem::take(&mut work.waiting));
+        drop(work);
+        last = sync(&dirty, &mut foundation).map_err(Arc::new);
+        if let Err(error) = &last {
+            tracing::error!("the ledger cannot be synced and takes no records until it can: {error}");
+        }
+        for waiter in waiting {
+            // A waiter that went away does not need its answer.
+            let _ = waiter.send(last.clone());
+        }
+    }
+}
+
+fn sync(dirty: &[(Arc<Segment>, u64)], foundation: &mut Option<Foundation>) -> io::Result<()> {
+    // Each is tried, so that each that fails is known not to be trusted.
+    let mut result = match foundation {
+        Some(lay) => lay(),
+        None => Ok(()),
+    };
+    if result.is_ok() {
+        *foundation = None;
+    }
+    for (segment, end) in dirty {
+        result = result.and(segment.sync(*end));
+    }
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::os::fd::OwnedFd;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+
+    fn segment(file: File) -> Arc<Segment> {
+        Arc::new(Segment::new(file, 1))
+    }
+
+    /// A pipe cannot be synced: the kernel says so for real.
+    fn unsyncable() -> Arc<Segment> {
+        let (reader, _writer) = io::pipe().unwrap();
+        segment(File::from(OwnedFd::from(reader)))
+    }
+
+    #[tokio::test]
+    async fn a_failed_sync_fails_every_waiter_and_poisons_its_descriptor_only() {
+        let syncer = Syncer::start(Box::new(|| Ok(()))).unwrap();
+        let (bad, good) = (unsyncable(), segment(tempfile::tempfile().unwrap()));
+        let receipts = [syncer.submit_strict(Arc::clone(&bad), 1), syncer.submit_strict(Arc::clone(&bad), 2)];
+        for receipt in receipts {
+            assert!(matches!(receipt.wait().await, Err(LedgerError::Unavailable { .. })));
+        }
+        assert!(bad.is_poisoned());
+        syncer.submit_strict(Arc::clone(&good), 1).wait().await.unwrap();
+        assert!(!good.is_poisoned());
+        assert!(syncer.submit_strict(bad, 3).wait().await.is_err(), "never asked again");
+        assert!(syncer.stop().is_err(), "the last sync failed");
+    }
+
+    #[tokio::test]
+    async fn nothing_is_durable_before_its_foundation() {
+        let tries = Arc::new(AtomicU32::new(0));
+        let lay = {
+            let tries = Arc::clone(&tries);
+            move || if tries.fetch_add(1, Ordering::Relaxed) == 0 { Err(io::Error::other("not yet")) } else { Ok(()) }
+        };
+        let syncer = Syncer::start(Box::new(lay)).unwrap();
+        let file = segment(tempfile::tempfile().unwrap());
+        assert!(syncer.submit_strict(Arc::clone(&file), 1).wait().await.is_err());
+        for _ in 0..3 {
+            syncer.submit_strict(Arc::clone(&file), 1).wait().await.unwrap();
+        }
+        assert_eq!(tries.load(Ordering::Relaxed), 2);
+        syncer.stop().unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_thread_that_is_gone_promises_nothing() {
+        let syncer = Syncer::start(Box::new(|| Ok(()))).unwrap();
+        syncer.stop().unwrap();
+        assert!(syncer.check().is_err());
+        let file = segment(tempfile::tempfile().unwrap());
+        assert!(syncer.submit_strict(file, 1).wait().await.is_err());
+    }
+
+    #[test]
+    fn what_nobody_waits_for_is_synced_before_the_end() {
+        let syncer = Syncer::start(Box::new(|| Ok(()))).unwrap();
+        let file = segment(tempfile::tempfile().unwrap());
+        syncer.submit(Arc::clone(&file), 7);
+        syncer.submit(Arc::clone(&file), 9);
+        syncer.stop().unwrap();
+        assert_eq!(file.synced_bytes(), 9);
+    }
+}

@@ -1,0 +1,283 @@
+//! The end of the chain in memory, and how records are put behind it. Every method is called within a turn at the
+//! ledger: no other process writes meanwhile.
+
+use std::io::Write;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use tollgate_types::BootId;
+
+use crate::LedgerError;
+use crate::entry::{Batch, Entry, Event};
+use crate::line::{self, Head};
+use crate::segment::{Folder, Segment};
+use crate::tail::{self, Tail};
+
+/// What other processes wrote and a caller's own task may still read.
+const FOLLOW_INLINE_BYTES_MAX: u64 = 128 * 1024;
+/// What is read record by record; a longer way is skipped, and its end checked.
+const FOLLOW_BYTES_MAX: u64 = 8 * 1024 * 1024;
+/// What the line buffer keeps from one append to the next.
+const BUFFER_KEPT_BYTES_MAX: usize = 256 * 1024;
+
+/// How much time an append may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pace {
+    /// It runs on a caller's task: anything slow is left to a blocking one.
+    Inline,
+    /// It may wait for the disk.
+    Blocking,
+}
+
+/// Where records were put.
+pub(crate) struct Written {
+    pub(crate) segment: Arc<Segment>,
+    pub(crate) end: u64,
+    pub(crate) seq: u64,
+}
+
+pub(crate) struct Writer {
+    folder: Folder,
+    segment: Arc<Segment>,
+    /// Where the last known record ends.
+    end: u64,
+    head: Head,
+    segment_bytes_max: u64,
+    /// `,"boot":"…"`.
+    boot: String,
+    /// Records of what was found out on the way, written before the next ones.
+    notes: Batch,
+    torn_bytes: u64,
+    lines: Vec<u8>,
+    pub(crate) is_closed: bool,
+}
+
+impl Writer {
+    pub(crate) fn open(folder: Folder, boot: &BootId, segment_bytes_max: u64) -> Result<Self, LedgerError> {
+        let tail = match tail::find(&folder)? {
+            Some(tail) => tail,
+            None => {
+                let segment = folder.open_or_create(1).map_err(LedgerError::io("create its first segment"))?;
+                Tail { segment, head: Head::GENESIS, end: 0, len: 0 }
+            }
+        };
+        let mut writer = Self {
+            folder,
+            segment: Arc::new(tail.segment),
+            end: tail.end,
+            head: tail.head,
+            segment_bytes_max,
+            boot: format!(r#","boot":"{boot}""#),
+            notes: Batch::default(),
+            torn_bytes: 0,
+            lines: Vec::new(),
+            is_closed: false,
+        };
+        writer.cut_torn(tail.len)?;
+        Ok(writer)
+    }
+
+    /// The segment and offset at which the next record will stand, or after which it will.
+    pub(crate) fn position(&self) -> (u64, u64) {
+        (self.segment.first, self.end)
+    }
+
+    /// How many unfinished bytes this writer has cut off.
+    pub(crate) fn torn_bytes(&self) -> u64 {
+        self.torn_bytes
+    }
+
+    /// Whether there is something to write even without a new entry.
+    pub(crate) fn has_notes(&self) -> bool {
+        !self.notes.is_empty()
+    }
+
+    /// Puts the entries behind the last record, whoever wrote it. None when that would be too slow for `pace`.
+    pub(crate) fn append(&mut self, batch: &Batch, now: Timestamp, pace: Pace) -> Result<Option<Written>, LedgerError> {
+        if self.is_closed {
+            return Err(LedgerError::Closed);
+        }
+        if !self.catch_up(pace)? {
+            return Ok(None);
+        }
+        let time = format!("{now:.6}");
+        let mut head = self.head;
+        self.lines.clear();
+        for fields in self.notes.entries().chain(batch.entries()) {
+            head = line::seal(&mut self.lines, &head, &time, &self.boot, fields);
+        }
+        self.write_lines()?;
+        self.head = head;
+        self.end += self.lines.len() as u64;
+        self.notes.clear();
+        self.lines.shrink_to(BUFFER_KEPT_BYTES_MAX);
+        Ok(Some(Written { segment: Arc::clone(&self.segment), end: self.end, seq: head.seq }))
+    }
+
+    fn write_lines(&mut self) -> Result<(), LedgerError> {
+        (&self.segment.file).write_all(&self.lines).map_err(|error| {
+            // Where even this fails, the next turn finds the rest and cuts it.
+            if let Err(error) = self.segment.file.set_len(self.end) {
+                tracing::error!("a record that was written in part cannot be taken back: {error}");
+            }
+            LedgerError::io("write a record")(error)
+        })
+    }
+
+    /// Learns what other processes did since the last turn. False when that would be too slow for `pace`.
+    fn catch_up(&mut self, pace: Pace) -> Result<bool, LedgerError> {
+        loop {
+            let state = self.segment.state().map_err(LedgerError::io("look at its segment"))?;
+            let is_full = state.is_sealed || self.end >= self.segment_bytes_max;
+            if self.segment.is_poisoned() || state.is_removed {
+                if pace == Pace::Inline {
+                    return Ok(false);
+                }
+                self.reopen(state.is_removed)?;
+            } else if state.len != self.end {
+                if !self.follow(state.len, pace)? {
+                    return Ok(false);
+                }
+            } else if is_full {
+                if pace == Pace::Inline {
+                    return Ok(false);
+                }
+                self.rotate()?;
+            } else {
+                return Ok(true);
+            }
+        }
+    }
+
+    fn follow(&mut self, len: u64, pace: Pace) -> Result<bool, LedgerError> {
+        let Some(new) = len.checked_sub(self.end) else {
+            return Err(self.segment.damaged(len, self.head.seq, "the record was there and is gone"));
+        };
+        if pace == Pace::Inline && new > FOLLOW_INLINE_BYTES_MAX {
+            return Ok(false);
+        }
+        if new > FOLLOW_BYTES_MAX {
+            self.jump()?;
+        } else {
+            (self.head, self.end) = tail::follow(&self.segment, self.end, len, self.head)?;
+            self.cut_torn(len)?;
+        }
+        Ok(true)
+    }
+
+    /// Goes to the end of the chain without reading the way, as a new process does.
+    fn jump(&mut self) -> Result<(), LedgerError> {
+        let gone = || self.segment.damaged(self.end, self.head.seq, "the record was there and is gone");
+        let tail = tail::find(&self.folder)?.ok_or_else(gone)?;
+        if tail.head.seq < self.head.seq || (tail.head.seq == self.head.seq && tail.head.hash != self.head.hash) {
+            return Err(gone());
+        }
+        let len = tail.len;
+        (self.segment, self.head, self.end) = (Arc::new(tail.segment), tail.head, tail.end);
+        self.cut_torn(len)
+    }
+
+    /// Gives up a descriptor that cannot be trusted any more for a fresh one that has shown that it works.
+    fn reopen(&mut self, is_removed: bool) -> Result<(), LedgerError> {
+        if !is_removed {
+            self.folder.rewrite(&self.segment).map_err(LedgerError::io("sync its segment again"))?;
+        }
+        self.jump()
+    }
+
+    /// Goes on to the next segment, which another process may have begun.
+    fn rotate(&mut self) -> Result<(), LedgerError> {
+        // INVARIANT: a segment is on the disk before the next one exists, and sealed before it gets a record.
+        self.segment.sync(self.end).map_err(LedgerError::io("sync a full segment"))?;
+        self.segment.seal().map_err(LedgerError::io("seal a full segment"))?;
+        let next = self.folder.open_or_create(self.head.seq + 1).map_err(LedgerError::io("create a segment"))?;
+        (self.segment, self.end) = (Arc::new(next), 0);
+        Ok(())
+    }
+
+    /// Takes away what a dead writer left behind the last record.
+    fn cut_torn(&mut self, len: u64) -> Result<(), LedgerError> {
+        let Some(torn) = len.checked_sub(self.end).filter(|torn| *torn > 0) else { return Ok(()) };
+        let name =
+            self.folder.cut(&self.segment, self.end, len).map_err(LedgerError::io("cut an unfinished record"))?;
+        tracing::warn!("cut {torn} bytes of an unfinished record into `{name}`");
+        self.torn_bytes += torn;
+        let note = format!("cut {torn} bytes of an unfinished record into `{name}`");
+        self.notes.push(&Entry::of_ledger(Event::Recovered, note))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tollgate_types::{AttemptId, CallId};
+
+    use super::*;
+
+    fn append(writer: &mut Writer, pace: Pace) -> Result<Option<u64>, LedgerError> {
+        let entry = Entry::new(Event::Received, &AttemptId::new("a"), &CallId::new("c"));
+        let batch = Batch::of(&[entry]).unwrap();
+        Ok(writer.append(&batch, Timestamp::UNIX_EPOCH, pace)?.map(|written| written.seq))
+    }
+
+    fn writer(folder: &tempfile::TempDir) -> Writer {
+        Writer::open(Folder::create(folder.path()).unwrap(), &BootId::new("b"), 1 << 20).unwrap()
+    }
+
+    #[test]
+    fn after_a_failed_sync_a_fresh_descriptor_must_work_first() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut writer = writer(&folder);
+        assert_eq!(append(&mut writer, Pace::Inline).unwrap(), Some(1));
+        let poisoned = Arc::clone(&writer.segment);
+        poisoned.poison();
+        assert_eq!(append(&mut writer, Pace::Inline).unwrap(), None, "too slow for a caller's task");
+
+        let path = folder.path().join("audit").join(poisoned.name());
+        let hidden = folder.path().join("hidden");
+        std::fs::rename(&path, &hidden).unwrap();
+        for _ in 0..2 {
+            let refused = append(&mut writer, Pace::Blocking);
+            assert!(matches!(refused, Err(LedgerError::Unavailable { .. })), "{refused:?}");
+        }
+        std::fs::rename(&hidden, &path).unwrap();
+        assert_eq!(append(&mut writer, Pace::Blocking).unwrap(), Some(2));
+        assert!(!Arc::ptr_eq(&poisoned, &writer.segment));
+        assert_eq!(append(&mut writer, Pace::Inline).unwrap(), Some(3));
+    }
+
+    #[test]
+    fn a_fresh_descriptor_that_shows_another_chain_is_not_believed() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut first = writer(&folder);
+        append(&mut first, Pace::Inline).unwrap();
+        let stale = std::fs::read(folder.path().join("audit").join(first.segment.name())).unwrap();
+        append(&mut first, Pace::Inline).unwrap();
+        std::fs::write(folder.path().join("audit").join(first.segment.name()), stale).unwrap();
+        first.segment.poison();
+        assert!(matches!(append(&mut first, Pace::Blocking), Err(LedgerError::Damaged { seq: 2, .. })));
+    }
+
+    #[test]
+    fn many_records_of_others_are_left_to_a_blocking_task_and_a_long_way_is_skipped() {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut idle, mut busy) = (writer(&folder), writer(&folder));
+        let entry = Entry::of_ledger(Event::Halted, "x".repeat(1500));
+        let batch = Batch::of(&vec![entry; 100]).unwrap();
+        let mut fill = |bytes: u64| {
+            let goal = busy.end + bytes;
+            while busy.end < goal && busy.segment.first == 1 {
+                busy.segment_bytes_max = u64::MAX;
+                busy.append(&batch, Timestamp::UNIX_EPOCH, Pace::Blocking).unwrap();
+            }
+            busy.head.seq
+        };
+        idle.segment_bytes_max = u64::MAX;
+        let seq = fill(FOLLOW_INLINE_BYTES_MAX + 1);
+        assert_eq!(append(&mut idle, Pace::Inline).unwrap(), None);
+        assert_eq!(append(&mut idle, Pace::Blocking).unwrap(), Some(seq + 1));
+        let seq = fill(FOLLOW_BYTES_MAX + 1);
+        let before = Arc::clone(&idle.segment);
+        assert_eq!(append(&mut idle, Pace::Blocking).unwrap(), Some(seq + 1));
+        assert!(!Arc::ptr_eq(&before, &idle.segment), "opened anew at the end");
+    }
+}

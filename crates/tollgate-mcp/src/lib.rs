@@ -1,0 +1,14 @@
+//! The Model Context Protocol: a server over any [`Door`](tollgate_types::Door).
+//!
+//! [`Session`] is the protocol without I/O: one message in, one [`Action`] out. [`serve_stdio`] drives it over a pair
+//! of byte streams. Both eras share one connection: the handshake revisions (`initialize`, 2024-11-05 to 2025-11-25)
+//! and the stateless one (per-request `_meta`, 2026-07-28). Nothing here decides whether a call may happen: that is
+//! the door's business.
+
+mod jsonrpc;
+mod server;
+mod stdio;
+
+pub use jsonrpc::Id;
+pub use server::{Action, Request, Revision, ServerInfo, Session};
+pub use stdio::{ServeError, serve_stdio};

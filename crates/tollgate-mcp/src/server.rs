@@ -1,0 +1,287 @@
+//! The protocol without I/O: a [`Session`] takes one message and says what is to be done. It holds the one bit of
+//! state that the handshake era has, the negotiated revision; requests of the stateless era neither read nor change it.
+
+mod params;
+mod revision;
+mod tools;
+
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde_json::json;
+use serde_json::value::RawValue;
+use tollgate_types::{Caller, Door, Progress, ProgressUpdate, limits};
+
+use crate::jsonrpc::{self, Id, Message, RpcError};
+use params::{Era, Params};
+pub use revision::Revision;
+
+/// How long a client of the stateless era may keep a list. Lists depend on the caller, so they are private.
+const LIST_TTL_MS: u64 = 60_000;
+const LOG_LEVELS: [&str; 8] = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
+
+/// What the server says of itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerInfo {
+    /// The name for programs.
+    pub name: String,
+    /// The version.
+    pub version: String,
+    /// What a model should know before it uses the tools.
+    pub instructions: Option<String>,
+}
+
+/// One conversation with one client, both eras at once.
+///
+/// ```
+/// use tollgate_mcp::{Action, ServerInfo, Session};
+///
+/// let info = ServerInfo { name: "tollgate".into(), version: "1.0.0".into(), instructions: None };
+/// let mut session = Session::new(info);
+/// let Action::Reply(line) = session.receive(br#"{"jsonrpc":"2.0","id":"a","method":"ping"}"#) else {
+///     panic!("a ping is answered at once");
+/// };
+/// assert_eq!(line, br#"{"jsonrpc":"2.0","id":"a","result":{}}"#);
+/// ```
+#[derive(Debug)]
+pub struct Session {
+    info: Arc<ServerInfo>,
+    handshake: Option<Revision>,
+}
+
+/// What is to be done about a message. Texts are one line each, without its end.
+#[derive(Debug)]
+pub enum Action {
+    /// Nothing: a notification, or an answer to a question that was never asked.
+    Ignore,
+    /// This is the answer.
+    Reply(Vec<u8>),
+    /// The door must be asked; [`Request::answer`] does it. Until then the id is taken.
+    Run(Request),
+    /// The request of this id, if it is still under way, must be dropped and never answered.
+    Cancel(Id),
+}
+
+impl Session {
+    /// A conversation that has not begun.
+    pub fn new(info: ServerInfo) -> Self {
+        Self { info: Arc::new(info), handshake: None }
+    }
+
+    /// Takes one message: a line, or a body.
+    pub fn receive(&mut self, frame: &[u8]) -> Action {
+        match jsonrpc::parse(frame) {
+            Ok(Message::Request { id, method, params }) => self
+                .dispatch(&id, &method, params)
+                .unwrap_or_else(|error| Action::Reply(jsonrpc::failure(Some(&id), &error))),
+            Ok(Message::Notification { method, params }) if method == "notifications/cancelled" => cancel(params),
+            Ok(Message::Notification { method, .. }) => {
+                tracing::debug!(method, "notification without effect");
+                Action::Ignore
+            }
+            Ok(Message::Response | Message::Blank) => Action::Ignore,
+            Err(malformed) => Action::Reply(jsonrpc::failure(malformed.id.as_ref(), &malformed.error)),
+        }
+    }
+
+    /// The answer to a message longer than [`limits::FRAME_BYTES_MAX`], of which only the head was kept.
+    pub fn refuse_too_long(&self, head: &[u8]) -> Vec<u8> {
+        let detail = format_args!("a message may have {} bytes", limits::FRAME_BYTES_MAX);
+        jsonrpc::failure(Id::salvage(head).as_ref(), &RpcError::invalid_request(detail))
+    }
+
+    fn dispatch(&mut self, id: &Id, method: &str, params: Option<&RawValue>) -> Result<Action, RpcError> {
+        let params = Params::read(params)?;
+        match params.era()? {
+            Era::Stateless => self.dispatch_stateless(id, method, &params),
+            Era::Handshake => self.dispatch_handshake(id, method, &params),
+        }
+    }
+
+    /// 2026-07-28. What the handshake era alone knows (`initialize`, `ping`, `logging/setLevel`) is unknown here.
+    fn dispatch_stateless(&self, id: &Id, method: &str, params: &Params<'_>) -> Result<Action, RpcError> {
+        let ask = match method {
+            "server/discover" => {
+                let discovered = json!({
+                    "supportedVersions": Revision::STATELESS.map(Revision::as_str),
+                    "capabilities": { "tools": {} },
+                    "ttlMs": LIST_TTL_MS,
+                    "cacheScope": "private",
+                });
+                return Ok(self.reply(id, Revision::V2026_07_28, &self.with_instructions(discovered)));
+            }
+            "tools/list" => params.list()?,
+            "tools/call" => params.call()?,
+            _ => return Err(RpcError::method_not_found(method)),
+        };
+        Ok(self.run(id, Revision::V2026_07_28, ask))
+    }
+
+    fn dispatch_handshake(&mut self, id: &Id, method: &str, params: &Params<'_>) -> Result<Action, RpcError> {
+        match method {
+            "initialize" => {
+                let revision = Revision::negotiate(&params.initialize()?);
+                self.handshake = Some(revision);
+                let initialized = json!({
+                    "protocolVersion": revision.as_str(),
+                    "capabilities": { "tools": {} },
+                    "serverInfo": { "name": self.info.name, "version": self.info.version },
+                });
+                Ok(self.reply(id, revision, &self.with_instructions(initialized)))
+            }
+            "ping" => Ok(Action::Reply(jsonrpc::answer(id, json!({})))),
+            "logging/setLevel" => {
+                let revision = self.negotiated(method)?;
+                let level = params.text("level", params.level)?;
+                if !LOG_LEVELS.contains(&level.as_str()) {
+                    return Err(RpcError::invalid_params(format_args!(
+                        "`level` must be one of {}",
+                        LOG_LEVELS.join(", ")
+                    )));
+                }
+                Ok(self.reply(id, revision, &json!({})))
+            }
+            "tools/list" => Ok(self.run(id, self.negotiated(method)?, params.list()?)),
+            "tools/call" => Ok(self.run(id, self.negotiated(method)?, params.call()?)),
+            "server/discover" => Err(params::missing_meta(params::PROTOCOL_VERSION)),
+            _ => Err(RpcError::method_not_found(method)),
+        }
+    }
+
+    fn negotiated(&self, method: &str) -> Result<Revision, RpcError> {
+        self.handshake.ok_or_else(|| {
+            RpcError::invalid_params(format_args!(
+                "`{method}` needs `initialize` first, or `{}` in `_meta`",
+                params::PROTOCOL_VERSION
+            ))
+        })
+    }
+
+    fn with_instructions(&self, mut value: serde_json::Value) -> serde_json::Value {
+        if let (Some(object), Some(instructions)) = (value.as_object_mut(), &self.info.instructions) {
+            object.insert("instructions".to_owned(), json!(instructions));
+        }
+        value
+    }
+
+    fn reply(&self, id: &Id, revision: Revision, result: &impl Serialize) -> Action {
+        Action::Reply(jsonrpc::answer(id, Stamped::new(revision, &self.info, result)))
+    }
+
+    fn run(&self, id: &Id, revision: Revision, ask: Ask) -> Action {
+        Action::Run(Request { id: id.clone(), revision, info: Arc::clone(&self.info), ask })
+    }
+}
+
+/// A cancellation that makes no sense is ignored (MCP, Cancellation: error handling).
+fn cancel(params: Option<&RawValue>) -> Action {
+    let id = Params::read(params).ok().and_then(|params| serde_json::from_str(params.request_id?.get()).ok());
+    id.map_or(Action::Ignore, Action::Cancel)
+}
+
+/// A request that only the door can answer.
+#[derive(Debug)]
+pub struct Request {
+    id: Id,
+    revision: Revision,
+    info: Arc<ServerInfo>,
+    ask: Ask,
+}
+
+#[derive(Debug)]
+enum Ask {
+    List { after: Option<String> },
+    Call { name: String, arguments: String, progress_token: Option<Box<RawValue>> },
+}
+
+impl Request {
+    /// The id that the answer will carry.
+    pub fn id(&self) -> &Id {
+        &self.id
+    }
+
+    /// Under which token the client wants to hear of progress, if it does.
+    pub fn progress_token(&self) -> Option<&RawValue> {
+        match &self.ask {
+            Ask::Call { progress_token, .. } => progress_token.as_deref(),
+            Ask::List { .. } => None,
+        }
+    }
+
+    /// Asks the door and gives the answer, one line. Dropping the future cancels the call.
+    pub async fn answer(self, door: &dyn Door, caller: &Caller, progress: Progress) -> Vec<u8> {
+        let Self { id, revision, info, ask } = self;
+        match ask {
+            Ask::List { after } => {
+                let page = tools::list(door, caller, after.as_deref(), revision).await;
+                jsonrpc::answer(&id, Stamped::new(revision, &info, &page))
+            }
+            Ask::Call { name, arguments, .. } => {
+                let outcome = tools::call(door, caller, &id, &name, arguments, progress).await;
+                match tools::result_of(&outcome, &name, revision) {
+                    Ok(result) => jsonrpc::answer(&id, Stamped::new(revision, &info, &result)),
+                    Err(error) => jsonrpc::failure(Some(&id), &error),
+                }
+            }
+        }
+    }
+}
+
+/// The notification of one step under the client's token, one line.
+pub(crate) fn progress_notification(token: &RawValue, step: &ProgressUpdate) -> Vec<u8> {
+    #[derive(Serialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Step<'a> {
+        progress_token: &'a RawValue,
+        progress: f64,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        total: Option<f64>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        message: Option<&'a str>,
+    }
+    let step = Step {
+        progress_token: token,
+        progress: step.progress,
+        total: step.total.filter(|total| total.is_finite()),
+        message: step.message.as_deref(),
+    };
+    jsonrpc::notification("notifications/progress", step)
+}
+
+/// A result with what its era adds to every result (MCP 2026-07-28, Base protocol: result type, per-response fields).
+#[derive(Serialize)]
+struct Stamped<'a, R> {
+    #[serde(flatten)]
+    stamp: Option<Stamp<'a>>,
+    #[serde(flatten)]
+    result: &'a R,
+}
+
+#[derive(Serialize)]
+struct Stamp<'a> {
+    #[serde(rename = "resultType")]
+    result_type: &'static str,
+    #[serde(rename = "_meta")]
+    meta: ResultMeta<'a>,
+}
+
+#[derive(Serialize)]
+struct ResultMeta<'a> {
+    #[serde(rename = "io.modelcontextprotocol/serverInfo")]
+    server_info: Implementation<'a>,
+}
+
+#[derive(Serialize)]
+struct Implementation<'a> {
+    name: &'a str,
+    version: &'a str,
+}
+
+impl<'a, R: Serialize> Stamped<'a, R> {
+    fn new(revision: Revision, info: &'a ServerInfo, result: &'a R) -> Self {
+        let server_info = Implementation { name: &info.name, version: &info.version };
+        let stamp =
+            revision.is_stateless().then_some(Stamp { result_type: "complete", meta: ResultMeta { server_info } });
+        Self { stamp, result }
+    }
+}

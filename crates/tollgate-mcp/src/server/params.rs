@@ -1,0 +1,162 @@
+//! The parameters of every method that is served, read once and kept raw; and which era a request belongs to.
+
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::{Ask, Revision};
+use crate::jsonrpc::{RpcError, present};
+
+pub(super) const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+/// Marks our own cursors, so that other text is not taken for one.
+const CURSOR_PREFIX: &str = "after:";
+
+/// How a request says which revision it speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Era {
+    /// It does not: the handshake said so.
+    Handshake,
+    /// In its `_meta`.
+    Stateless,
+}
+
+/// Every member that some method reads. Raw, because each method says for itself what it must be.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Params<'a> {
+    #[serde(rename = "_meta", borrow, default, deserialize_with = "present")]
+    meta_raw: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    name: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    arguments: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    cursor: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    protocol_version: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    capabilities: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    client_info: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    pub(super) level: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    pub(super) request_id: Option<&'a RawValue>,
+    #[serde(skip)]
+    meta: Meta<'a>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct Meta<'a> {
+    #[serde(rename = "progressToken", borrow, default, deserialize_with = "present")]
+    progress_token: Option<&'a RawValue>,
+    #[serde(rename = "io.modelcontextprotocol/protocolVersion", borrow, default, deserialize_with = "present")]
+    protocol_version: Option<&'a RawValue>,
+    #[serde(rename = "io.modelcontextprotocol/clientCapabilities", borrow, default, deserialize_with = "present")]
+    client_capabilities: Option<&'a RawValue>,
+    #[serde(rename = "io.modelcontextprotocol/clientInfo", borrow, default, deserialize_with = "present")]
+    client_info: Option<&'a RawValue>,
+}
+
+/// A required part of a stateless request's `_meta` is not there (MCP 2026-07-28, Base protocol: per-request fields).
+pub(super) fn missing_meta(key: &str) -> RpcError {
+    RpcError::invalid_params(format_args!("`_meta` must have `{key}`"))
+}
+
+fn is_object(raw: &RawValue) -> bool {
+    raw.get().starts_with('{')
+}
+
+/// Null in an optional place says the same as nothing: some clients write every field.
+fn unless_null(raw: Option<&RawValue>) -> Option<&RawValue> {
+    raw.filter(|raw| raw.get() != "null")
+}
+
+/// Reads an object's members; duplicates among those that are read are refused.
+fn read_object<'a, T: Deserialize<'a> + Default>(what: &str, raw: Option<&'a RawValue>) -> Result<T, RpcError> {
+    let Some(raw) = unless_null(raw) else { return Ok(T::default()) };
+    if !is_object(raw) {
+        return Err(RpcError::invalid_params(format_args!("`{what}` must be an object")));
+    }
+    serde_json::from_str(raw.get()).map_err(|error| RpcError::invalid_params(format_args!("`{what}`: {error}")))
+}
+
+impl<'a> Params<'a> {
+    pub(super) fn read(raw: Option<&'a RawValue>) -> Result<Self, RpcError> {
+        let mut params: Self = read_object("params", raw)?;
+        params.meta = read_object("_meta", params.meta_raw)?;
+        Ok(params)
+    }
+
+    /// The era, by what `_meta` says; a stateless request is refused here unless it has all that it must have.
+    pub(super) fn era(&self) -> Result<Era, RpcError> {
+        let Meta { protocol_version, client_capabilities, client_info, .. } = &self.meta;
+        if protocol_version.is_none() && client_capabilities.is_none() && client_info.is_none() {
+            return Ok(Era::Handshake);
+        }
+        let Some(version) = *protocol_version else { return Err(missing_meta(PROTOCOL_VERSION)) };
+        let version = self.text(PROTOCOL_VERSION, Some(version))?;
+        if !Revision::STATELESS.iter().any(|revision| revision.as_str() == version) {
+            return Err(RpcError::unsupported_version(&version, &Revision::STATELESS.map(Revision::as_str)));
+        }
+        match client_capabilities {
+            Some(capabilities) if is_object(capabilities) => Ok(Era::Stateless),
+            Some(_) => Err(RpcError::invalid_params(format_args!("`{CLIENT_CAPABILITIES}` must be an object"))),
+            None => Err(missing_meta(CLIENT_CAPABILITIES)),
+        }
+    }
+
+    /// A member that must be a string.
+    pub(super) fn text(&self, key: &str, raw: Option<&RawValue>) -> Result<String, RpcError> {
+        raw.and_then(|raw| serde_json::from_str(raw.get()).ok())
+            .ok_or_else(|| RpcError::invalid_params(format_args!("`{key}` must be a string")))
+    }
+
+    /// The revision that `initialize` asks for.
+    pub(super) fn initialize(&self) -> Result<String, RpcError> {
+        for (key, raw) in [("capabilities", self.capabilities), ("clientInfo", self.client_info)] {
+            if !raw.is_some_and(is_object) {
+                return Err(RpcError::invalid_params(format_args!("`{key}` must be an object")));
+            }
+        }
+        self.text("protocolVersion", self.protocol_version)
+    }
+
+    pub(super) fn list(&self) -> Result<Ask, RpcError> {
+        let Some(cursor) = unless_null(self.cursor) else { return Ok(Ask::List { after: None }) };
+        let cursor = self.text("cursor", Some(cursor))?;
+        let after = BASE64_URL_SAFE_NO_PAD.decode(cursor).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+        match after.as_deref().and_then(|text| text.strip_prefix(CURSOR_PREFIX)) {
+            Some(name) => Ok(Ask::List { after: Some(name.to_owned()) }),
+            None => Err(RpcError::invalid_params("`cursor` is not one of this server's; list again without it")),
+        }
+    }
+
+    pub(super) fn call(&self) -> Result<Ask, RpcError> {
+        let name = self.text("name", self.name)?;
+        let arguments = match unless_null(self.arguments) {
+            None => String::new(),
+            Some(raw) if is_object(raw) => raw.get().to_owned(),
+            Some(_) => return Err(RpcError::invalid_params("`arguments` must be an object")),
+        };
+        Ok(Ask::Call { name, arguments, progress_token: self.progress_token()?.map(ToOwned::to_owned) })
+    }
+
+    /// A string or an integer (MCP, Progress).
+    fn progress_token(&self) -> Result<Option<&'a RawValue>, RpcError> {
+        let Some(token) = unless_null(self.meta.progress_token) else { return Ok(None) };
+        let text = token.get();
+        let is_integer = text.strip_prefix('-').unwrap_or(text).bytes().all(|byte| byte.is_ascii_digit());
+        if is_integer || text.starts_with('"') {
+            return Ok(Some(token));
+        }
+        Err(RpcError::invalid_params("`progressToken` must be a string or an integer"))
+    }
+}
+
+/// The cursor of the page that begins after a tool.
+pub(super) fn cursor_after(name: &str) -> String {
+    BASE64_URL_SAFE_NO_PAD.encode(format!("{CURSOR_PREFIX}{name}"))
+}

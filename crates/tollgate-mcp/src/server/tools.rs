@@ -1,0 +1,128 @@
+//! `tools/list` and `tools/call`: the door's words in the protocol's.
+
+use std::borrow::Cow;
+
+use serde::Serialize;
+use serde_json::{Value, json};
+use tollgate_catalog::to_definition;
+use tollgate_types::{Call, Caller, Code, Content, Dialect, Door, End, ErrorObject, Outcome, Progress, ToolDefinition};
+
+use super::{LIST_TTL_MS, Revision, params};
+use crate::jsonrpc::{Id, RpcError};
+
+/// Tools on one page of `tools/list`.
+pub(super) const PAGE_TOOLS_MAX: usize = 200;
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Page {
+    tools: Vec<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_cursor: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ttl_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cache_scope: Option<&'static str>,
+}
+
+/// The page that begins after the tool named `after`. A cursor names a place, not a count: a tool that comes or goes
+/// meanwhile moves no other across a page's edge.
+pub(super) async fn list(door: &dyn Door, caller: &Caller, after: Option<&str>, revision: Revision) -> Page {
+    let listed = door.list(caller).await;
+    let mut rest = listed.iter().skip_while(|tool| after.is_some_and(|after| tool.name.as_str() <= after));
+    let page: Vec<_> = rest.by_ref().take(PAGE_TOOLS_MAX).collect();
+    let next_cursor = rest.next().and(page.last()).map(|last| params::cursor_after(&last.name));
+    let tools = page.into_iter().map(|tool| shown(tool)).collect();
+    let is_cacheable = revision.is_stateless();
+    Page {
+        tools,
+        next_cursor,
+        ttl_ms: is_cacheable.then_some(LIST_TTL_MS),
+        cache_scope: is_cacheable.then_some("private"),
+    }
+}
+
+/// The definition with an output schema that every answer fits: a result fits the tool's own schema, and a failure, whose
+/// structured part is the error object, fits too. Clients hold a server to what it shows (MCP, Tools: output schema):
+/// TypeScript's 1.x even checks errors. The gate itself checks results against the tool's own schema, unchanged.
+fn shown(tool: &ToolDefinition) -> Value {
+    let mut shown = to_definition(tool, Dialect::Mcp);
+    let Some(members) = shown.as_object_mut() else { return shown };
+    if let Some(own) = members.shift_remove("outputSchema") {
+        members.extend(result_or_error(own).map(|schema| ("outputSchema".to_owned(), schema)));
+    }
+    shown
+}
+
+/// `{…the tool's properties, anyOf: [{required: the tool's}, {the error object}]}`; none for what is not an object,
+/// which the handshake revisions do not know.
+fn result_or_error(own: Value) -> Option<Value> {
+    let Value::Object(mut schema) = own else { return None };
+    if schema.get("type")? != "object" || schema.contains_key("anyOf") || schema.contains_key("oneOf") {
+        return None;
+    }
+    schema.shift_remove("additionalProperties");
+    let required = schema.shift_remove("required").unwrap_or_else(|| json!([]));
+    let error = json!({
+        "description": "The call did not succeed.",
+        "properties": { "ok": { "const": false }, "error": { "type": "string" }, "message": { "type": "string" } },
+        "required": ["ok", "error", "message"],
+    });
+    schema.insert("anyOf".to_owned(), json!([{ "required": required }, error]));
+    Some(Value::Object(schema))
+}
+
+pub(super) async fn call(
+    door: &dyn Door,
+    caller: &Caller,
+    id: &Id,
+    name: &str,
+    arguments: String,
+    progress: Progress,
+) -> Outcome {
+    door.call(caller, Call::raw(name, arguments).with_id(id.as_str()).with_progress(progress)).await
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct CallToolResult<'a> {
+    content: Cow<'a, [Content]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    structured_content: Option<Structured<'a>>,
+    is_error: bool,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum Structured<'a> {
+    Result(&'a Value),
+    Error(&'a ErrorObject),
+}
+
+/// What a call ended as. Only a name that is no tool is an error of the protocol; everything else is for the model to
+/// read (MCP, Tools: error handling).
+pub(super) fn result_of<'a>(
+    outcome: &'a Outcome,
+    name: &str,
+    revision: Revision,
+) -> Result<CallToolResult<'a>, RpcError> {
+    match &outcome.end {
+        End::Done(result) => Ok(CallToolResult {
+            content: Cow::Borrowed(&result.content),
+            structured_content: result
+                .structured
+                .as_ref()
+                .filter(|value| revision.is_stateless() || revision.has_structured_results() && value.is_object())
+                .map(Structured::Result),
+            is_error: false,
+        }),
+        End::Refused(error) if error.error == Code::UnknownTool => {
+            Err(RpcError::unknown_tool(name, serde_json::to_value(error).ok()))
+        }
+        End::Refused(error) | End::Failed(error) | End::Waiting(_, error) | End::Unknown(error) => Ok(CallToolResult {
+            content: Cow::Owned(vec![Content::Text(outcome.model_text())]),
+            structured_content: revision.has_structured_results().then_some(Structured::Error(error)),
+            is_error: true,
+        }),
+    }
+}

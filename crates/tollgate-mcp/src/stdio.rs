@@ -1,0 +1,209 @@
+//! A [`Session`] over a pair of byte streams: one message a line. Reads, runs calls side by side, and writes; nothing
+//! but protocol goes out. All of it ends with the one future that [`serve_stdio`] returns.
+
+mod progress;
+
+use std::collections::VecDeque;
+use std::io;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, BufWriter};
+use tokio::sync::mpsc;
+use tokio::task::{AbortHandle, JoinError, JoinSet};
+use tokio::time::timeout;
+use tollgate_types::{Caller, Door, limits};
+
+use crate::jsonrpc::frame::{Frame, Frames};
+use crate::jsonrpc::{self, Id, RpcError};
+use crate::server::{Action, Request, ServerInfo, Session};
+
+/// Requests that wait for a place. Beyond it nothing more is read.
+const WAITING_REQUESTS_MAX: usize = 64;
+/// Lines that wait for the client to read.
+const WRITE_QUEUE_LINES_MAX: usize = 64;
+/// How long running calls may go on, and then their answers be written, after the client closed its end.
+const DRAIN: Duration = Duration::from_secs(5);
+
+/// Why a connection did not end well.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The input failed.
+    #[error("could not read from the client")]
+    Read(#[source] io::Error),
+    /// The output failed, other than by being closed.
+    #[error("could not write to the client")]
+    Write(#[source] io::Error),
+    /// The last answers found no reader in time.
+    #[error("the client did not read the last answers within {} s", DRAIN.as_secs())]
+    Stalled,
+}
+
+/// Serves one client until it closes its end: the input (running calls then get five seconds, and their answers are
+/// written) or the output (running calls are cancelled).
+///
+/// `caller` is whoever the client acts for; its session should be fresh for each connection. Over a process's real
+/// standard input, end the process after this returns: a read of it can not be taken back.
+///
+/// # Errors
+/// When a stream fails. A client that goes away is no error.
+pub async fn serve_stdio(
+    door: Arc<dyn Door>,
+    caller: Caller,
+    info: ServerInfo,
+    input: impl AsyncRead + Unpin + Send,
+    output: impl AsyncWrite + Unpin + Send,
+) -> Result<(), ServeError> {
+    let (out, queue) = mpsc::channel(WRITE_QUEUE_LINES_MAX);
+    let connection = Connection {
+        session: Session::new(info),
+        door,
+        caller: Arc::new(caller),
+        out,
+        waiting: VecDeque::new(),
+        running: JoinSet::new(),
+        under_way: Vec::new(),
+    };
+    let mut writing = pin!(write(output, queue));
+    let read = tokio::select! {
+        read = connection.serve(input) => read,
+        written = &mut writing => return ended_by_reader(written),
+    };
+    match timeout(DRAIN, writing).await {
+        Ok(written) => ended_by_reader(written).and(read),
+        Err(_) => Err(ServeError::Stalled),
+    }
+}
+
+/// A closed output is how a client may say goodbye.
+fn ended_by_reader(written: io::Result<()>) -> Result<(), ServeError> {
+    use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, WriteZero};
+    match written {
+        Err(error) if matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset | WriteZero) => Ok(()),
+        written => written.map_err(ServeError::Write),
+    }
+}
+
+/// Writes line after line until nobody can send any more.
+async fn write(output: impl AsyncWrite + Unpin, mut queue: mpsc::Receiver<Vec<u8>>) -> io::Result<()> {
+    let mut output = BufWriter::new(output);
+    let mut lines = Vec::with_capacity(WRITE_QUEUE_LINES_MAX);
+    while queue.recv_many(&mut lines, WRITE_QUEUE_LINES_MAX).await > 0 {
+        for mut line in lines.drain(..) {
+            line.push(b'\n');
+            output.write_all(&line).await?;
+        }
+        output.flush().await?;
+    }
+    output.shutdown().await
+}
+
+struct Connection {
+    session: Session,
+    door: Arc<dyn Door>,
+    caller: Arc<Caller>,
+    out: mpsc::Sender<Vec<u8>>,
+    waiting: VecDeque<Request>,
+    running: JoinSet<Vec<u8>>,
+    /// INVARIANT: exactly the running requests that must still be answered. A cancelled one is in `running` until its
+    /// future is dropped, but no longer here.
+    under_way: Vec<(Id, AbortHandle)>,
+}
+
+impl Connection {
+    async fn serve(mut self, input: impl AsyncRead + Unpin) -> Result<(), ServeError> {
+        let mut frames = Frames::new(input, limits::FRAME_BYTES_MAX);
+        let ended = loop {
+            self.start_waiting();
+            tokio::select! {
+                frame = frames.next(), if self.waiting.len() < WAITING_REQUESTS_MAX => match frame {
+                    Ok(Some(frame)) => self.take(frame).await,
+                    Ok(None) => break Ok(()),
+                    Err(error) => break Err(ServeError::Read(error)),
+                },
+                Some(ended) = self.running.join_next_with_id() => self.finish(ended).await,
+            }
+        };
+        self.drain().await;
+        ended
+    }
+
+    async fn take(&mut self, frame: Frame<'_>) {
+        let action = match frame {
+            Frame::Line(line) => self.session.receive(line),
+            Frame::TooLong(head) => Action::Reply(self.session.refuse_too_long(head)),
+        };
+        match action {
+            Action::Ignore => {}
+            Action::Reply(line) => self.send(line).await,
+            Action::Run(request) if self.is_taken(request.id()) => {
+                let error = RpcError::invalid_request("a request of this id is still under way");
+                self.send(jsonrpc::failure(Some(request.id()), &error)).await;
+            }
+            Action::Run(request) => self.waiting.push_back(request),
+            Action::Cancel(id) => self.cancel(&id),
+        }
+    }
+
+    /// A failed send means that the output is closed, and then the whole connection is about to be dropped.
+    async fn send(&self, line: Vec<u8>) {
+        let _ = self.out.send(line).await;
+    }
+
+    fn is_taken(&self, id: &Id) -> bool {
+        self.under_way.iter().any(|(taken, _)| taken == id) || self.waiting.iter().any(|request| request.id() == id)
+    }
+
+    fn start_waiting(&mut self) {
+        while self.running.len() < limits::STDIO_IN_FLIGHT_MAX {
+            let Some(request) = self.waiting.pop_front() else { return };
+            let id = request.id().clone();
+            let (door, caller, out) = (Arc::clone(&self.door), Arc::clone(&self.caller), self.out.clone());
+            let running = self.running.spawn(progress::answer(request, door, caller, out));
+            self.under_way.push((id, running));
+        }
+    }
+
+    fn cancel(&mut self, id: &Id) {
+        self.waiting.retain(|request| request.id() != id);
+        if let Some(at) = self.under_way.iter().position(|(running, _)| running == id) {
+            let (_, running) = self.under_way.swap_remove(at);
+            running.abort();
+        }
+    }
+
+    async fn finish(&mut self, ended: Result<(tokio::task::Id, Vec<u8>), JoinError>) {
+        let task = ended.as_ref().map_or_else(JoinError::id, |(task, _)| *task);
+        let Some(at) = self.under_way.iter().position(|(_, running)| running.id() == task) else { return };
+        let (id, _) = self.under_way.swap_remove(at);
+        let line = match ended {
+            Ok((_, line)) => line,
+            Err(error) => {
+                tracing::error!(%error, "a request ended without an answer");
+                jsonrpc::failure(Some(&id), &RpcError::internal("the request ended without an answer"))
+            }
+        };
+        self.send(line).await;
+    }
+
+    /// Lets what was accepted come to its end. Whatever takes too long is cancelled, and told so.
+    async fn drain(&mut self) {
+        let drained = timeout(DRAIN, async {
+            loop {
+                self.start_waiting();
+                let Some(ended) = self.running.join_next_with_id().await else { return };
+                self.finish(ended).await;
+            }
+        });
+        if drained.await.is_ok() {
+            return;
+        }
+        self.running.abort_all();
+        let error = RpcError::internal("cancelled, because the client closed its end");
+        let running = self.under_way.iter().map(|(id, _)| id);
+        for id in running.chain(self.waiting.iter().map(Request::id)) {
+            let _ = self.out.try_send(jsonrpc::failure(Some(id), &error));
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! The one decision function. Listing, search and calls all go through it, so that what is listed can be called.
+
+use std::collections::BTreeMap;
+use std::fmt::{self, Write as _};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+use tollgate_types::{Caller, Permission, Risk, SourceKind, ToolDefinition};
+
+use crate::grant::{Grant, by_name};
+use crate::guard::{Breach, Guard};
+use crate::{Ask, PolicyError, Role};
+
+/// Of a blocked argument, what a reason quotes.
+const QUOTE_CHARS_MAX: usize = 60;
+
+/// What becomes of a call, mildest first: the strictest of several is their maximum.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Effect {
+    /// It may run.
+    Allow,
+    /// It may run once a human says so.
+    Ask,
+    /// It may not run.
+    Deny,
+}
+
+impl Effect {
+    /// The name in the ledger.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Allow => "allow",
+            Self::Ask => "ask",
+            Self::Deny => "deny",
+        }
+    }
+}
+
+/// An effect, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Decision {
+    /// What becomes of it.
+    pub effect: Effect,
+    /// The rule that said so, such as `role:reader:risk`.
+    pub rule: String,
+    /// One fragment for people.
+    pub reason: String,
+}
+
+impl Decision {
+    fn new(effect: Effect, rule: impl Into<String>, reason: String) -> Self {
+        Self { effect, rule: rule.into(), reason }
+    }
+}
+
+/// All roles, resolved and compiled, and the argument rules of the tools that have some.
+pub struct Policy {
+    grants: BTreeMap<String, Grant>,
+    guards: RwLock<BTreeMap<String, Arc<Guard>>>,
+    hash: String,
+}
+
+impl fmt::Debug for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Policy").field("roles", &self.role_names()).field("hash", &self.hash).finish_non_exhaustive()
+    }
+}
+
+impl Policy {
+    /// Resolves and compiles roles. `developer` and `reader` are added unless they are among them.
+    ///
+    /// # Errors
+    /// Names that are no names or stand twice, unknown parents, circles, roles without tools, bad globs.
+    pub fn new(roles: impl IntoIterator<Item = Role>) -> Result<Self, PolicyError> {
+        let roles = by_name(roles)?;
+        let mut grants = BTreeMap::new();
+        let mut hasher = Sha256::new();
+        for (name, role) in &roles {
+            let grant = Grant::resolve(role, &roles)?;
+            hasher.update(format!("{name} {}\n", grant.canonical));
+            grants.insert(name.clone(), grant);
+        }
+        let mut hash = String::with_capacity(64);
+        for byte in hasher.finalize() {
+            // Writing to a string does not fail.
+            let _ = write!(hash, "{byte:02x}");
+        }
+        Ok(Self { grants, guards: RwLock::default(), hash })
+    }
+
+    /// Compiles a tool's `security.allowed_paths` and `security.blocked_patterns`, and keeps them under its name.
+    /// To be called when the tool is registered: calls of a tool with rules that were not compiled are denied.
+    ///
+    /// # Errors
+    /// A glob or an expression that can not be read.
+    pub fn compile(&self, tool: &ToolDefinition) -> Result<(), PolicyError> {
+        let guard = Guard::is_needed(&tool.security).then(|| Guard::compile(tool)).transpose()?;
+        let mut guards = self.guards.write().unwrap_or_else(PoisonError::into_inner);
+        match guard {
+            Some(guard) => guards.insert(tool.name.clone(), Arc::new(guard)),
+            None => guards.remove(&tool.name),
+        };
+        Ok(())
+    }
+
+    /// Judges a call, or with no arguments whether the tool may be listed.
+    ///
+    /// `environment` is the one this process serves, such as `production`. Rules on arguments never hide a tool.
+    pub fn decide(
+        &self,
+        caller: &Caller,
+        tool: &ToolDefinition,
+        arguments: Option<&Value>,
+        environment: Option<&str>,
+    ) -> Decision {
+        let role = caller.role.as_str();
+        let Some(grant) = self.grants.get(role) else {
+            return Decision::new(Effect::Deny, "role:unknown", format!("there is no role `{role}`"));
+        };
+        grant
+            .refuses(role, tool)
+            .or_else(|| refuses_place(caller, tool, environment))
+            .or_else(|| arguments.and_then(|arguments| self.refuses_arguments(tool, arguments)))
+            .unwrap_or_else(|| asks(role, grant.ask, tool))
+    }
+
+    /// Whether a role exists.
+    pub fn has_role(&self, name: &str) -> bool {
+        self.grants.contains_key(name)
+    }
+
+    /// The roles by name.
+    pub fn role_names(&self) -> Vec<&str> {
+        self.grants.keys().map(String::as_str).collect()
+    }
+
+    /// Lower-case hex SHA-256 over what the roles grant: policies that grant the same have the same.
+    pub fn hash(&self) -> &str {
+        &self.hash
+    }
+
+    fn refuses_arguments(&self, tool: &ToolDefinition, arguments: &Value) -> Option<Decision> {
+        if !Guard::is_needed(&tool.security) {
+            return None;
+        }
+        let guard = self.guards.read().unwrap_or_else(PoisonError::into_inner).get(&tool.name).cloned();
+        let Some(guard) = guard.filter(|guard| guard.fits(&tool.security)) else {
+            let rule =
+                if tool.security.allowed_paths.is_empty() { "tool:blocked_patterns" } else { "tool:allowed_paths" };
+            return Some(Decision::new(
+                Effect::Deny,
+                rule,
+                format!("the rules of `{}` about its arguments were not read when it was registered", tool.name),
+            ));
+        };
+        let (rule, reason) = match guard.check(arguments).err()? {
+            Breach::Path(path) => {
+                let path: String = path.chars().take(QUOTE_CHARS_MAX).collect();
+                ("tool:allowed_paths", format!("`{path}` is not among the allowed paths of `{}`", tool.name))
+            }
+            Breach::Pattern(pattern) => (
+                "tool:blocked_patterns",
+                format!("an argument of `{}` matches its blocked pattern `{pattern}`", tool.name),
+            ),
+        };
+        Some(Decision::new(Effect::Deny, rule, reason))
+    }
+}
+
+impl Grant {
+    fn refuses(&self, role: &str, tool: &ToolDefinition) -> Option<Decision> {
+        let deny = |rule: &str, reason| Some(Decision::new(Effect::Deny, format!("role:{role}:{rule}"), reason));
+        let ToolDefinition { name, risk, permission, .. } = tool;
+        if !self.names(name) {
+            return deny("tools", format!("the role `{role}` does not name `{name}`"));
+        }
+        if *risk > self.risk {
+            return deny("risk", format!("`{name}` has risk {risk}, and the role `{role}` ends at {}", self.risk));
+        }
+        if *permission > self.permission {
+            let granted = self.permission;
+            return deny("permission", format!("`{name}` needs {permission}, and the role `{role}` ends at {granted}"));
+        }
+        None
+    }
+}
+
+fn refuses_place(caller: &Caller, tool: &ToolDefinition, environment: Option<&str>) -> Option<Decision> {
+    let is_outside = |places: &[String], here: Option<&str>| {
+        !places.is_empty() && !here.is_some_and(|here| places.iter().any(|place| place == here))
+    };
+    let deny = |rule, reason| Some(Decision::new(Effect::Deny, rule, reason));
+    if is_outside(&tool.tenants, caller.tenant.as_deref()) {
+        return deny("tool:tenants", format!("`{}` is not for this tenant", tool.name));
+    }
+    if is_outside(&tool.environments, environment) {
+        return deny("tool:environments", format!("`{}` does not exist in this environment", tool.name));
+    }
+    None
+}
+
+/// The table of what asks, for a call that may happen.
+fn asks(role: &str, ask: Ask, tool: &ToolDefinition) -> Decision {
+    let ToolDefinition { name, risk, permission, .. } = tool;
+    let is_read = *risk == Risk::Read;
+    let is_own_write =
+        *risk == Risk::Write && tool.source.kind == SourceKind::Builtin && *permission <= Permission::Write;
+    let by_role = || format!("role:{role}:ask");
+    let (effect, rule) = match ask {
+        _ if tool.security.requires_confirmation => (Effect::Ask, "tool:requires_confirmation".to_owned()),
+        Ask::Never => (Effect::Allow, by_role()),
+        Ask::Always => (Effect::Ask, by_role()),
+        Ask::Write if !is_read => (Effect::Ask, by_role()),
+        Ask::Default | Ask::Write if is_read => (Effect::Allow, "default:read".to_owned()),
+        Ask::Default if is_own_write => (Effect::Allow, "default:workspace".to_owned()),
+        Ask::Default | Ask::Write => (Effect::Ask, "default:ask".to_owned()),
+    };
+    let verb = match effect {
+        Effect::Allow => "runs without asking",
+        Effect::Ask | Effect::Deny => "asks first",
+    };
+    let reason = format!("`{name}` has risk {risk} and needs {permission}: for the role `{role}` it {verb}");
+    Decision::new(effect, rule, reason)
+}
+
+#[cfg(test)]
+mod tests;

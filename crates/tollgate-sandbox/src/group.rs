@@ -1,0 +1,87 @@
+//! A process group: the program that was started and every child of it that did not leave the group.
+
+use std::io;
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use process_wrap::tokio::{ChildWrapper, CommandWrap, ProcessGroup};
+use rustix::process::{Pid, Signal, test_kill_process_group};
+use tokio::time::{sleep, timeout};
+
+use crate::Launch;
+use crate::pipes::Pipes;
+
+/// How long a killed program may take to be gone before we go on without it.
+const KILL_WAIT_MS: u64 = 1_000;
+/// The same for its killed children, of which we cannot tell the dying from the dead that nobody buries.
+const CHILDREN_KILL_WAIT_MS: u64 = 50;
+/// Between two looks whether the group is gone.
+const KILL_POLL_MS: u64 = 1;
+
+/// A running group. Dropping it kills what is left of it.
+pub(crate) struct Group {
+    child: Box<dyn ChildWrapper>,
+    id: Option<Pid>,
+    gone: bool,
+}
+
+impl Group {
+    /// Starts the program as the leader of a new group.
+    pub(crate) fn start(launch: &Launch) -> io::Result<Self> {
+        let mut command = CommandWrap::with_new(&launch.program, |command| {
+            command
+                .args(&launch.args)
+                .current_dir(&launch.cwd)
+                .env_clear()
+                .envs(&launch.env)
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped());
+        });
+        let child = command.wrap(ProcessGroup::leader()).spawn()?;
+        let id = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+        Ok(Self { child, id, gone: false })
+    }
+
+    /// The program's ends of its three pipes. They can be taken once.
+    pub(crate) fn pipes(&mut self, stdin: Vec<u8>, stdout_bytes_max: usize, stderr_bytes_max: usize) -> Pipes {
+        let (input, output, errors) =
+            (self.child.stdin().take(), self.child.stdout().take(), self.child.stderr().take());
+        Pipes::new(input, output, errors, stdin, stdout_bytes_max, stderr_bytes_max)
+    }
+
+    /// Waits for the program itself; its children may go on.
+    pub(crate) async fn wait(&mut self) -> io::Result<ExitStatus> {
+        self.child.wait().await
+    }
+
+    /// Asks every process of the group to stop.
+    pub(crate) fn terminate(&self) {
+        // An error means that nobody is left to ask.
+        let _ = self.child.signal(Signal::TERM.as_raw());
+    }
+
+    /// Kills every process of the group and waits until none is left.
+    pub(crate) async fn kill(&mut self) {
+        self.gone = true;
+        let nobody_was_left = self.child.start_kill().is_err();
+        if timeout(Duration::from_millis(KILL_WAIT_MS), self.child.wait()).await.is_err() {
+            // It is in uninterruptible sleep, where nothing can be done to it.
+            tracing::warn!(group = self.id.map(Pid::as_raw_nonzero), "a killed program is still there");
+        }
+        let children_gone = async {
+            while !nobody_was_left && self.id.is_some_and(|id| test_kill_process_group(id).is_ok()) {
+                sleep(Duration::from_millis(KILL_POLL_MS)).await;
+            }
+        };
+        let _ = timeout(Duration::from_millis(CHILDREN_KILL_WAIT_MS), children_gone).await;
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if !self.gone {
+            let _ = self.child.start_kill();
+        }
+    }
+}

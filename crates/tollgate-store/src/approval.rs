@@ -1,0 +1,371 @@
+//! Durable questions to humans. A yes fits one caller, one definition pin and one argument digest, once.
+
+use jiff::Timestamp;
+use rusqlite::{Connection, OptionalExtension, Row, Transaction, TransactionBehavior, params};
+use serde::Serialize;
+use serde_json::Value;
+use tollgate_types::{ApprovalId, AttemptId, Caller, Digest, Permission, Pin, Risk, limits};
+
+use crate::{Store, StoreError};
+
+/// What a yes is bound to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Binding {
+    /// Who asks. The session is not part of it: a yes may be used by the same caller's next process.
+    pub caller: Caller,
+    /// The definition, exactly.
+    pub pin: Pin,
+    /// The arguments, exactly.
+    pub digest: Digest,
+}
+
+/// A question to be stored.
+#[derive(Debug, Clone)]
+pub struct NewApproval {
+    /// Its id.
+    pub id: ApprovalId,
+    /// What a yes would be bound to.
+    pub binding: Binding,
+    /// The attempt that asks.
+    pub attempt: AttemptId,
+    /// The tool's name.
+    pub tool: String,
+    /// What it does to the world.
+    pub risk: Risk,
+    /// What it needs.
+    pub permission: Permission,
+    /// The arguments, redacted.
+    pub arguments: Value,
+    /// What would run, redacted.
+    pub preview: Option<String>,
+    /// Why a human is asked.
+    pub reason: String,
+    /// When it closes by itself.
+    pub expires: Timestamp,
+}
+
+/// How a question stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ApprovalStatus {
+    /// Nobody has answered.
+    Pending,
+    /// Yes, and not used yet.
+    Approved,
+    /// Yes, and used.
+    Consumed,
+    /// No.
+    Rejected,
+    /// Closed by itself.
+    Expired,
+}
+
+/// A question as it is listed and shown.
+#[derive(Debug, Clone, Serialize)]
+pub struct Approval {
+    /// Its id.
+    pub id: ApprovalId,
+    /// How it stands.
+    pub status: ApprovalStatus,
+    /// The tool's name.
+    pub tool: String,
+    /// The arguments, redacted.
+    pub arguments: Value,
+    /// What would run, redacted.
+    pub preview: Option<String>,
+    /// What it does to the world.
+    pub risk: String,
+    /// What it needs.
+    pub permission: String,
+    /// Why a human is asked.
+    pub reason: String,
+    /// Who asks.
+    pub subject: String,
+    /// The role of who asks.
+    pub role: String,
+    /// The tenant of who asks.
+    pub tenant: Option<String>,
+    /// The way in.
+    pub surface: String,
+    /// The attempt that asked.
+    pub attempt: AttemptId,
+    /// The definition's pin.
+    pub pin: Pin,
+    /// The arguments' digest.
+    pub digest: Digest,
+    /// When it was asked.
+    pub created: Timestamp,
+    /// When it closes by itself.
+    pub expires: Timestamp,
+    /// Who answered.
+    pub decided_by: Option<String>,
+    /// When.
+    pub decided_at: Option<Timestamp>,
+    /// In their words.
+    pub decision_reason: Option<String>,
+}
+
+/// What an attempt finds when it needs a yes.
+#[derive(Debug, Clone)]
+pub enum Claim {
+    /// A yes that fits; it is used up by this.
+    Approved(Approval),
+    /// A no that fits; it is used up by this.
+    Rejected(Approval),
+    /// A question that closed unanswered; the next attempt asks anew.
+    Expired(Approval),
+    /// A question that is still open.
+    Pending(Approval),
+    /// Nothing was there; the new question is stored.
+    Asked(Approval),
+}
+
+/// What the human said.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    /// Yes or no.
+    pub approved: bool,
+    /// Who said so.
+    pub by: String,
+    /// In their words.
+    pub reason: Option<String>,
+}
+
+impl Store {
+    /// Finds the answer that fits `new.binding` and uses it up, or stores the question.
+    ///
+    /// # Errors
+    /// When the store fails, or too many questions are open.
+    pub async fn claim(&self, new: NewApproval, now: Timestamp) -> Result<Claim, StoreError> {
+        self.with(move |connection| {
+            let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            expire(&transaction, now)?;
+            let claim = match newest(&transaction, &new.binding)? {
+                Some(found) => used_up(&transaction, found, now)?,
+                None => Claim::Asked(ask(&transaction, &new, now)?),
+            };
+            transaction.commit()?;
+            Ok(claim)
+        })
+        .await
+    }
+
+    /// Answers an open question; `id` may be an unambiguous prefix or suffix.
+    ///
+    /// # Errors
+    /// When no open question answers to `id`, several do, or the store fails.
+    pub async fn answer(&self, id: &str, answer: Answer, now: Timestamp) -> Result<Approval, StoreError> {
+        let id = id.to_owned();
+        self.with(move |connection| {
+            let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            expire(&transaction, now)?;
+            let found = by_id(&transaction, &id)?;
+            if found.status != ApprovalStatus::Pending {
+                let message = format!("approval `{}` is {} already", found.id, status_name(found.status));
+                return Err(StoreError::Conflict(message));
+            }
+            transaction.execute(
+                "update approvals set status = ?2, decided_by = ?3, decided_at = ?4, decision_reason = ?5 where id = ?1",
+                params![
+                    found.id.as_str(),
+                    if answer.approved { "approved" } else { "rejected" },
+                    answer.by,
+                    now.as_microsecond(),
+                    answer.reason
+                ],
+            )?;
+            let answered = by_id(&transaction, found.id.as_str())?;
+            transaction.commit()?;
+            Ok(answered)
+        })
+        .await
+    }
+
+    /// One question; `id` may be an unambiguous prefix or suffix.
+    ///
+    /// # Errors
+    /// When none or several answer to `id`, or the store fails.
+    pub async fn approval(&self, id: &str, now: Timestamp) -> Result<Approval, StoreError> {
+        let id = id.to_owned();
+        self.with(move |connection| {
+            expire(connection, now)?;
+            by_id(connection, &id)
+        })
+        .await
+    }
+
+    /// Questions, newest first: the open ones, or the last 200 of all.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn approvals(&self, filter: Option<ApprovalStatus>, now: Timestamp) -> Result<Vec<Approval>, StoreError> {
+        self.with(move |connection| {
+            expire(connection, now)?;
+            let sql = format!("select {COLUMNS} from approvals order by created desc, id desc limit 1000");
+            let mut statement = connection.prepare(&sql)?;
+            let rows = statement.query_map([], from_row)?;
+            let mut found = Vec::new();
+            for row in rows {
+                let approval = row??;
+                if filter.is_none_or(|status| status == approval.status) {
+                    found.push(approval);
+                }
+            }
+            Ok(found)
+        })
+        .await
+    }
+}
+
+const COLUMNS: &str = "id, status, consumed_at, tool, arguments, preview, risk, permission, reason, subject, role, \
+                       tenant, surface, attempt, pin, digest, created, expires, decided_by, decided_at, decision_reason";
+
+fn status_name(status: ApprovalStatus) -> &'static str {
+    match status {
+        ApprovalStatus::Pending => "pending",
+        ApprovalStatus::Approved => "approved",
+        ApprovalStatus::Consumed => "approved and used",
+        ApprovalStatus::Rejected => "rejected",
+        ApprovalStatus::Expired => "expired",
+    }
+}
+
+fn expire(connection: &Connection, now: Timestamp) -> Result<(), StoreError> {
+    connection.execute(
+        "update approvals set status = 'expired' where status in ('pending', 'approved') and consumed_at is null and expires <= ?1",
+        params![now.as_microsecond()],
+    )?;
+    Ok(())
+}
+
+fn newest(transaction: &Transaction<'_>, binding: &Binding) -> Result<Option<Approval>, StoreError> {
+    let sql = format!(
+        "select {COLUMNS} from approvals where consumed_at is null and subject = ?1 and role = ?2 and tenant = ?3 \
+         and surface = ?4 and pin = ?5 and digest = ?6 order by created desc, id desc limit 1"
+    );
+    let caller = &binding.caller;
+    let key = params![
+        caller.subject,
+        caller.role,
+        caller.tenant.as_deref().unwrap_or_default(),
+        caller.surface.as_str(),
+        binding.pin.as_str(),
+        binding.digest.as_str()
+    ];
+    transaction.query_row(&sql, key, from_row).optional()?.transpose()
+}
+
+fn used_up(transaction: &Transaction<'_>, found: Approval, now: Timestamp) -> Result<Claim, StoreError> {
+    if found.status == ApprovalStatus::Pending {
+        return Ok(Claim::Pending(found));
+    }
+    transaction.execute(
+        "update approvals set consumed_at = ?2 where id = ?1",
+        params![found.id.as_str(), now.as_microsecond()],
+    )?;
+    Ok(match found.status {
+        ApprovalStatus::Approved => Claim::Approved(found),
+        ApprovalStatus::Rejected => Claim::Rejected(found),
+        ApprovalStatus::Expired | ApprovalStatus::Pending | ApprovalStatus::Consumed => Claim::Expired(found),
+    })
+}
+
+fn ask(transaction: &Transaction<'_>, new: &NewApproval, now: Timestamp) -> Result<Approval, StoreError> {
+    let open: u32 =
+        transaction.query_row("select count(*) from approvals where status = 'pending'", [], |row| row.get(0))?;
+    if usize::try_from(open).is_ok_and(|open| open >= limits::APPROVALS_OPEN_MAX) {
+        return Err(StoreError::Limit(format!("{open} approvals are open already: answer some of them first")));
+    }
+    let caller = &new.binding.caller;
+    transaction.execute(
+        "insert into approvals (id, created, expires, subject, role, tenant, surface, session, tool, pin, digest, risk, \
+         permission, arguments, preview, reason, attempt, status) \
+         values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, 'pending')",
+        params![
+            new.id.as_str(),
+            now.as_microsecond(),
+            new.expires.as_microsecond(),
+            caller.subject,
+            caller.role,
+            caller.tenant.as_deref().unwrap_or_default(),
+            caller.surface.as_str(),
+            caller.session,
+            new.tool,
+            new.binding.pin.as_str(),
+            new.binding.digest.as_str(),
+            new.risk.as_str(),
+            new.permission.as_str(),
+            new.arguments.to_string(),
+            new.preview,
+            new.reason,
+            new.attempt.as_str(),
+        ],
+    )?;
+    by_id(transaction, new.id.as_str())
+}
+
+fn by_id(connection: &Connection, id: &str) -> Result<Approval, StoreError> {
+    const SHORTEST: usize = 4;
+    if id.len() < SHORTEST || !id.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-') {
+        return Err(StoreError::NotFound(format!("`{id}` is not an approval id or at least 4 characters of one")));
+    }
+    let sql = format!("select {COLUMNS} from approvals where id like ?1 || '%' or id like '%' || ?1 limit 2");
+    let mut statement = connection.prepare_cached(&sql)?;
+    let mut rows = statement.query_map(params![id], from_row)?;
+    let first = rows.next().transpose()?.transpose()?;
+    let second = rows.next().transpose()?;
+    match (first, second) {
+        (None, _) => Err(StoreError::NotFound(format!("no approval has the id `{id}`"))),
+        (Some(_), Some(_)) => Err(StoreError::NotFound(format!("several approvals answer to `{id}`: give more of it"))),
+        (Some(found), None) => Ok(found),
+    }
+}
+
+fn from_row(row: &Row<'_>) -> rusqlite::Result<Result<Approval, StoreError>> {
+    let status: String = row.get("status")?;
+    let consumed: Option<i64> = row.get("consumed_at")?;
+    let status = match (status.as_str(), consumed) {
+        ("pending", _) => ApprovalStatus::Pending,
+        ("approved", None) => ApprovalStatus::Approved,
+        ("approved", Some(_)) => ApprovalStatus::Consumed,
+        ("rejected", _) => ApprovalStatus::Rejected,
+        _ => ApprovalStatus::Expired,
+    };
+    let arguments: String = row.get("arguments")?;
+    let tenant: String = row.get("tenant")?;
+    let (created, expires) = (row.get("created")?, row.get("expires")?);
+    let decided_at: Option<i64> = row.get("decided_at")?;
+    let text = |name: &str| row.get::<_, String>(name);
+    let unread = |what: String| StoreError::Corrupt(what);
+    let moment = |micros: i64| Timestamp::from_microsecond(micros).map_err(|error| unread(error.to_string()));
+    let (created, expires) = match (moment(created), moment(expires)) {
+        (Ok(created), Ok(expires)) => (created, expires),
+        (Err(error), _) | (_, Err(error)) => return Ok(Err(error)),
+    };
+    let arguments = match serde_json::from_str(&arguments) {
+        Ok(arguments) => arguments,
+        Err(error) => return Ok(Err(unread(error.to_string()))),
+    };
+    Ok(Ok(Approval {
+        id: ApprovalId::new(text("id")?),
+        status,
+        tool: text("tool")?,
+        arguments,
+        preview: row.get("preview")?,
+        risk: text("risk")?,
+        permission: text("permission")?,
+        reason: text("reason")?,
+        subject: text("subject")?,
+        role: text("role")?,
+        tenant: (!tenant.is_empty()).then_some(tenant),
+        surface: text("surface")?,
+        attempt: AttemptId::new(text("attempt")?),
+        pin: Pin::new(text("pin")?),
+        digest: Digest::new(text("digest")?),
+        created,
+        expires,
+        decided_by: row.get("decided_by")?,
+        decided_at: decided_at.and_then(|micros| Timestamp::from_microsecond(micros).ok()),
+        decision_reason: row.get("decision_reason")?,
+    }))
+}

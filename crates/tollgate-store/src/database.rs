@@ -1,0 +1,136 @@
+//! Opening the database, its tables, and the one way to use it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
+
+use crate::StoreError;
+
+/// The format that this program writes.
+const VERSION: i64 = 1;
+
+/// How long a statement waits for another process.
+const BUSY_WAIT: Duration = Duration::from_secs(5);
+
+const TABLES: &str = "
+create table approvals (
+    id text primary key, created integer not null, expires integer not null,
+    subject text not null, role text not null, tenant text not null, surface text not null, session text,
+    tool text not null, pin text not null, digest text not null, risk text not null, permission text not null,
+    arguments text not null, preview text, reason text not null, attempt text not null,
+    status text not null, decided_by text, decided_at integer, decision_reason text, consumed_at integer
+) strict;
+create index approvals_by_binding on approvals (subject, role, tenant, surface, pin, digest) where consumed_at is null;
+create index approvals_open on approvals (status, created);
+create table idempotency (
+    subject text not null, tenant text not null, tool text not null, key text not null,
+    digest text not null, attempt text not null, created integer not null, outcome text,
+    primary key (subject, tenant, tool, key)
+) strict;
+create table results (
+    handle text primary key, sha256 text not null, subject text not null, role text not null, tenant text not null,
+    tool text not null, attempt text not null, is_json integer not null, created integer not null
+) strict;
+create index results_by_age on results (created);
+create table unsettled (
+    attempt text primary key, call_id text not null, tool text not null, time text not null, caller text not null
+) strict;
+";
+
+/// The state of one data folder. Cheap to make: the database is opened at its first use.
+#[derive(Clone)]
+pub struct Store {
+    folder: Arc<PathBuf>,
+    connection: Arc<Mutex<Option<Connection>>>,
+}
+
+impl Store {
+    /// The store of `data_dir`. Nothing is opened yet.
+    pub fn new(data_dir: &Path) -> Self {
+        Self { folder: Arc::new(data_dir.to_owned()), connection: Arc::default() }
+    }
+
+    /// The data folder.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Runs `work` on the database, away from the async threads.
+    pub(crate) async fn with<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Connection) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let store = self.clone();
+        tokio::task::spawn_blocking(move || store.blocking(work))
+            .await
+            .unwrap_or_else(|panic| Err(StoreError::Corrupt(format!("the store's task ended early: {panic}"))))
+    }
+
+    fn blocking<T>(&self, work: impl FnOnce(&mut Connection) -> Result<T, StoreError>) -> Result<T, StoreError> {
+        let mut slot = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
+        let connection = match slot.as_mut() {
+            Some(connection) => connection,
+            None => slot.insert(open(&self.folder)?),
+        };
+        work(connection)
+    }
+
+    /// Whether a database file exists, so that a look does not create one.
+    pub fn exists(&self) -> bool {
+        self.folder.join("store.db").exists()
+    }
+}
+
+fn open(folder: &Path) -> Result<Connection, StoreError> {
+    fs::create_dir_all(folder).map_err(|source| StoreError::io(folder, source))?;
+    let path = folder.join("store.db");
+    if !path.exists() {
+        crate::key::create_private(&path, &[]).map_err(|source| StoreError::io(&path, source))?;
+    }
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut connection =
+        Connection::open_with_flags(&path, flags).map_err(|source| StoreError::Open { path: path.clone(), source })?;
+    prepare(&mut connection).map_err(|error| match error {
+        StoreError::Sql(source) => StoreError::Open { path, source },
+        other => other,
+    })?;
+    Ok(connection)
+}
+
+fn prepare(connection: &mut Connection) -> Result<(), StoreError> {
+    connection.busy_timeout(BUSY_WAIT)?;
+    enter_wal(connection)?;
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    connection.pragma_update(None, "foreign_keys", true)?;
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let found: i64 = transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    if found > VERSION {
+        return Err(StoreError::TooNew { found, known: VERSION });
+    }
+    if found == 0 {
+        transaction.execute_batch(TABLES)?;
+        transaction.pragma_update(None, "user_version", VERSION)?;
+    }
+    transaction.commit()?;
+    Ok(())
+}
+
+/// Changing the journal mode does not honour the busy timeout, so that processes starting together try again.
+fn enter_wal(connection: &Connection) -> Result<(), StoreError> {
+    const TRIES: u32 = 100;
+    const PAUSE: Duration = Duration::from_millis(20);
+    let mut tries = 0;
+    loop {
+        match connection.pragma_update(None, "journal_mode", "WAL") {
+            Ok(()) => return Ok(()),
+            Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) && tries < TRIES => {
+                tries += 1;
+                std::thread::sleep(PAUSE);
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+}

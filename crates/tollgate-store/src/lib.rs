@@ -1,0 +1,20 @@
+//! The state of one data folder: approvals, idempotency keys, whole results, unsettled attempts, and the install key.
+//!
+//! SQLite in WAL mode with `synchronous = FULL`: what a method returned is on the disk. Several processes share it.
+//! The ledger is the record; this is what the gate must look up. Nothing here decides.
+
+mod approval;
+mod database;
+mod error;
+mod idempotency;
+mod key;
+mod result;
+mod unsettled;
+
+pub use approval::{Answer, Approval, ApprovalStatus, Binding, Claim, NewApproval};
+pub use database::Store;
+pub use error::StoreError;
+pub use idempotency::{Reservation, ReservationKey};
+pub use key::InstallKey;
+pub use result::{ResultMeta, StoredResult};
+pub use unsettled::Unsettled;

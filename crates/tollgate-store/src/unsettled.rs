@@ -1,0 +1,76 @@
+//! Attempts that were started and never finished, until a human says what became of them.
+
+use rusqlite::params;
+use serde::Serialize;
+use tollgate_types::AttemptId;
+
+use crate::{Store, StoreError};
+
+/// One attempt whose outcome nobody knows.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Unsettled {
+    /// The attempt.
+    pub attempt: AttemptId,
+    /// The asker's id for the call.
+    pub call_id: String,
+    /// The tool's name.
+    pub tool: String,
+    /// When it was started, RFC 3339.
+    pub time: String,
+    /// Who asked.
+    pub caller: String,
+}
+
+impl Store {
+    /// Remembers attempts whose outcome nobody knows.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn add_unsettled(&self, attempts: Vec<Unsettled>) -> Result<(), StoreError> {
+        self.with(move |connection| {
+            let transaction = connection.transaction()?;
+            for one in &attempts {
+                transaction.execute(
+                    "insert or ignore into unsettled (attempt, call_id, tool, time, caller) values (?1, ?2, ?3, ?4, ?5)",
+                    params![one.attempt.as_str(), one.call_id, one.tool, one.time, one.caller],
+                )?;
+            }
+            transaction.commit()?;
+            Ok(())
+        })
+        .await
+    }
+
+    /// The attempts whose outcome nobody knows, oldest first.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn unsettled(&self) -> Result<Vec<Unsettled>, StoreError> {
+        self.with(|connection| {
+            let mut statement = connection
+                .prepare_cached("select attempt, call_id, tool, time, caller from unsettled order by time")?;
+            let rows = statement.query_map([], |row| {
+                Ok(Unsettled {
+                    attempt: AttemptId::new(row.get::<_, String>(0)?),
+                    call_id: row.get(1)?,
+                    tool: row.get(2)?,
+                    time: row.get(3)?,
+                    caller: row.get(4)?,
+                })
+            })?;
+            Ok(rows.collect::<Result<_, _>>()?)
+        })
+        .await
+    }
+
+    /// Forgets an attempt whose outcome is known now. False when it was not unsettled.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn settle(&self, attempt: AttemptId) -> Result<bool, StoreError> {
+        self.with(move |connection| {
+            Ok(connection.execute("delete from unsettled where attempt = ?1", params![attempt.as_str()])? > 0)
+        })
+        .await
+    }
+}

@@ -1,0 +1,241 @@
+//! The state of a data folder, through its public door, on real files.
+
+#![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::json;
+use tempfile::TempDir;
+use tollgate_store::{
+    Answer, ApprovalStatus, Binding, Claim, InstallKey, NewApproval, Reservation, ReservationKey, ResultMeta, Store,
+    StoreError, Unsettled,
+};
+use tollgate_types::{ApprovalId, AttemptId, Caller, Digest, Permission, Pin, Risk, Surface, uuid_v7};
+
+fn now() -> Timestamp {
+    "2026-11-30T08:00:00Z".parse().unwrap()
+}
+
+fn caller(subject: &str) -> Caller {
+    Caller::new(subject, "developer", Surface::Cli)
+}
+
+fn question(subject: &str, digest: &str) -> NewApproval {
+    NewApproval {
+        id: ApprovalId::new(uuid_v7(now())),
+        binding: Binding { caller: caller(subject), pin: Pin::new("pin"), digest: Digest::new(digest) },
+        attempt: AttemptId::new(uuid_v7(now())),
+        tool: "send_email".into(),
+        risk: Risk::Dangerous,
+        permission: Permission::Network,
+        arguments: json!({"to": "ops@example.com"}),
+        preview: Some("SMTP …".into()),
+        reason: "the tool is dangerous".into(),
+        expires: now() + SignedDuration::from_hours(1),
+    }
+}
+
+fn yes() -> Answer {
+    Answer { approved: true, by: "alice".into(), reason: None }
+}
+
+fn folder() -> (TempDir, Store) {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::new(folder.path());
+    (folder, store)
+}
+
+#[tokio::test]
+async fn a_yes_fits_once_and_only_the_same_asker_and_arguments() {
+    let (_folder, store) = folder();
+    let Claim::Asked(asked) = store.claim(question("bob", "d1"), now()).await.unwrap() else { panic!("asked anew") };
+    let Claim::Pending(pending) = store.claim(question("bob", "d1"), now()).await.unwrap() else { panic!("pending") };
+    assert_eq!(asked.id, pending.id);
+    store.answer(asked.id.as_str(), yes(), now()).await.unwrap();
+
+    assert!(matches!(store.claim(question("carol", "d1"), now()).await.unwrap(), Claim::Asked(_)));
+    assert!(matches!(store.claim(question("bob", "d2"), now()).await.unwrap(), Claim::Asked(_)));
+    let Claim::Approved(used) = store.claim(question("bob", "d1"), now()).await.unwrap() else { panic!("approved") };
+    assert_eq!(used.decided_by.as_deref(), Some("alice"));
+    assert!(matches!(store.claim(question("bob", "d1"), now()).await.unwrap(), Claim::Asked(_)), "used up");
+    assert_eq!(store.approval(asked.id.as_str(), now()).await.unwrap().status, ApprovalStatus::Consumed);
+}
+
+#[tokio::test]
+async fn another_surface_role_or_pin_asks_anew() {
+    let (_folder, store) = folder();
+    let Claim::Asked(asked) = store.claim(question("bob", "d"), now()).await.unwrap() else { panic!("asked") };
+    store.answer(asked.id.as_str(), yes(), now()).await.unwrap();
+    type Change = fn(&mut NewApproval);
+    let changes: [Change; 4] = [
+        |q| q.binding.caller.role = "reader".into(),
+        |q| q.binding.caller.surface = Surface::McpStdio,
+        |q| q.binding.caller.tenant = Some("acme".into()),
+        |q| q.binding.pin = Pin::new("another"),
+    ];
+    for change in changes {
+        let mut other = question("bob", "d");
+        change(&mut other);
+        assert!(matches!(store.claim(other, now()).await.unwrap(), Claim::Asked(_)));
+    }
+    let mut same = question("bob", "d");
+    same.binding.caller.session = Some("another conversation".into());
+    assert!(matches!(store.claim(same, now()).await.unwrap(), Claim::Approved(_)));
+}
+
+#[tokio::test]
+async fn a_no_and_a_timeout_are_told_once() {
+    let (_folder, store) = folder();
+    let Claim::Asked(asked) = store.claim(question("bob", "d"), now()).await.unwrap() else { panic!("asked") };
+    let no = Answer { approved: false, by: "alice".into(), reason: Some("not today".into()) };
+    store.answer(asked.id.as_str(), no, now()).await.unwrap();
+    let Claim::Rejected(told) = store.claim(question("bob", "d"), now()).await.unwrap() else { panic!("rejected") };
+    assert_eq!(told.decision_reason.as_deref(), Some("not today"));
+
+    let Claim::Asked(asked) = store.claim(question("bob", "d"), now()).await.unwrap() else { panic!("asked anew") };
+    store.answer(asked.id.as_str(), yes(), now()).await.unwrap();
+    let later = now() + SignedDuration::from_hours(2);
+    assert!(
+        matches!(store.claim(question("bob", "d"), later).await.unwrap(), Claim::Expired(_)),
+        "a yes grows old too"
+    );
+}
+
+#[tokio::test]
+async fn answers_are_taken_once_and_from_any_process() {
+    let (folder, store) = folder();
+    let Claim::Asked(asked) = store.claim(question("bob", "d"), now()).await.unwrap() else { panic!("asked") };
+    let other = Store::new(folder.path());
+    let tail: String = asked.id.as_str().chars().rev().take(8).collect::<Vec<_>>().into_iter().rev().collect();
+    other.answer(&tail, yes(), now()).await.unwrap();
+    assert!(matches!(store.answer(asked.id.as_str(), yes(), now()).await, Err(StoreError::Conflict(_))));
+    for unknown in ["", "%", "no", "0000000000000000"] {
+        assert!(matches!(store.answer(unknown, yes(), now()).await, Err(StoreError::NotFound(_))), "{unknown:?}");
+    }
+}
+
+#[tokio::test]
+async fn of_many_at_once_one_uses_the_yes() {
+    let (folder, store) = folder();
+    let Claim::Asked(asked) = store.claim(question("bob", "d"), now()).await.unwrap() else { panic!("asked") };
+    store.answer(asked.id.as_str(), yes(), now()).await.unwrap();
+    let claims = (0..8).map(|_| {
+        let store = Store::new(folder.path());
+        async move { store.claim(question("bob", "d"), now()).await.unwrap() }
+    });
+    let mut approved = 0;
+    for claim in futures_util::future::join_all(claims).await {
+        approved += usize::from(matches!(claim, Claim::Approved(_)));
+    }
+    assert_eq!(approved, 1);
+}
+
+#[tokio::test]
+async fn a_key_is_taken_once() {
+    let (_folder, store) = folder();
+    let key = || ReservationKey::new(&caller("bob"), "pay", "order-17");
+    let (first, second) = (AttemptId::new("a1"), AttemptId::new("a2"));
+    let digest = || Digest::new("d");
+    let reserve = |digest, attempt: &AttemptId| store.reserve(key(), digest, attempt.clone(), now());
+    assert_eq!(reserve(digest(), &first).await.unwrap(), Reservation::Fresh);
+    assert_eq!(reserve(digest(), &second).await.unwrap(), Reservation::Open { attempt: first.clone() });
+    assert_eq!(reserve(Digest::new("e"), &second).await.unwrap(), Reservation::OtherArguments);
+    store.fulfil(key(), "the end".into()).await.unwrap();
+    assert_eq!(reserve(digest(), &second).await.unwrap(), Reservation::Ended { outcome: "the end".into() });
+    store.release(vec![first]).await.unwrap();
+    assert_eq!(
+        reserve(digest(), &second).await.unwrap(),
+        Reservation::Ended { outcome: "the end".into() },
+        "ended stays"
+    );
+}
+
+#[tokio::test]
+async fn a_kept_result_is_its_callers_alone() {
+    let (folder, store) = folder();
+    let meta = ResultMeta {
+        caller: caller("bob"),
+        tool: "read_file".into(),
+        attempt: AttemptId::new(uuid_v7(now())),
+        is_json: false,
+    };
+    let handle = store.keep_result(meta, "全部内容".into(), now()).await.unwrap();
+    assert_eq!(store.read_result(&caller("bob"), &handle).await.unwrap().unwrap().text, "全部内容");
+    assert!(store.read_result(&caller("carol"), &handle).await.unwrap().is_none());
+    assert!(store.read_result(&caller("bob"), "res_0").await.unwrap().is_none());
+    for file in std::fs::read_dir(folder.path().join("results")).unwrap() {
+        std::fs::write(file.unwrap().path(), "forged").unwrap();
+    }
+    assert!(matches!(store.read_result(&caller("bob"), &handle).await, Err(StoreError::Corrupt(_))));
+}
+
+#[tokio::test]
+async fn old_results_are_forgotten() {
+    let (folder, store) = folder();
+    let meta = |attempt: &str| ResultMeta {
+        caller: caller("bob"),
+        tool: "read_file".into(),
+        attempt: AttemptId::new(attempt),
+        is_json: false,
+    };
+    let handle = store.keep_result(meta("a1"), "old".into(), now()).await.unwrap();
+    let later = now() + SignedDuration::from_hours(24 * 8);
+    store.keep_result(meta("a2"), "new".into(), later).await.unwrap();
+    assert!(store.read_result(&caller("bob"), &handle).await.unwrap().is_none());
+    assert_eq!(std::fs::read_dir(folder.path().join("results")).unwrap().count(), 1);
+}
+
+#[tokio::test]
+async fn unsettled_attempts_wait_for_a_human() {
+    let (_folder, store) = folder();
+    let one = Unsettled {
+        attempt: AttemptId::new("a1"),
+        call_id: "c1".into(),
+        tool: "pay".into(),
+        time: "2026-11-30T08:00:00Z".into(),
+        caller: "bob".into(),
+    };
+    store.add_unsettled(vec![one.clone()]).await.unwrap();
+    store.add_unsettled(vec![one.clone()]).await.unwrap();
+    assert_eq!(store.unsettled().await.unwrap(), vec![one.clone()]);
+    assert!(store.settle(one.attempt.clone()).await.unwrap());
+    assert!(!store.settle(one.attempt).await.unwrap());
+}
+
+#[test]
+fn the_install_key_is_made_once_and_private() {
+    let folder = tempfile::tempdir().unwrap();
+    let keys: Vec<_> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..8).map(|_| scope.spawn(|| InstallKey::load(folder.path()).unwrap())).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap().as_bytes().to_vec()).collect()
+    });
+    assert!(keys.windows(2).all(|pair| pair[0] == pair[1]));
+    let path = folder.path().join("keys/install.key");
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+    std::fs::write(&path, "short").unwrap();
+    assert!(InstallKey::load(folder.path()).unwrap_err().to_string().contains("expected 32 bytes, found 5"));
+}
+
+#[test]
+fn a_digest_knows_values_not_spellings() {
+    let folder = tempfile::tempdir().unwrap();
+    let key = InstallKey::load(folder.path()).unwrap();
+    let digest = |text: &str| key.digest(&serde_json::from_str(text).unwrap()).unwrap();
+    assert_eq!(digest(r#"{"a":1,"b":2.0}"#), digest(r#"{ "b": 2, "a": 1 }"#));
+    assert_ne!(digest(r#"{"a":1}"#), digest(r#"{"a":"1"}"#));
+}
+
+#[tokio::test]
+async fn a_newer_format_is_refused() {
+    let (folder, store) = folder();
+    store.unsettled().await.unwrap();
+    rusqlite::Connection::open(folder.path().join("store.db"))
+        .unwrap()
+        .pragma_update(None, "user_version", 99)
+        .unwrap();
+    let error = Store::new(folder.path()).unsettled().await.unwrap_err();
+    assert!(error.to_string().contains("format version 99"), "{error}");
+}

@@ -1,0 +1,16 @@
+//! Doubles and builders for tests: a scripted model server, a recording door, a clock that tests move, a folder that
+//! goes away by itself.
+//!
+//! A double checks the protocol on everything that reaches it, so that a test with a double also tests the contract.
+//! Nothing here belongs in a product: a double that is used wrongly fails the test that uses it.
+
+mod clock;
+mod cx;
+mod door;
+mod folder;
+pub mod model;
+
+pub use clock::TestClock;
+pub use cx::cx;
+pub use door::RecordingDoor;
+pub use folder::Folder;

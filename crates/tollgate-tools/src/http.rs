@@ -1,0 +1,310 @@
+//! An HTTP request as a tool: the arguments fill the path, then the query or a JSON body; the answer is the result.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+use tollgate_guard::client::{Client, ClientError, Request, Response};
+use tollgate_types::{BoxFuture, Code, Cx, Secret, SourceKind, Tool, ToolDefinition, ToolError, ToolOutput, limits};
+
+use crate::template::{Template, with_query};
+use crate::text::{cut, visible};
+
+const METHODS: [&str; 5] = ["GET", "POST", "PUT", "PATCH", "DELETE"];
+/// What is read of an answer that is an error.
+const ERROR_BODY_BYTES_MAX: usize = 64 * 1024;
+const EXCERPT_CHARS_MAX: usize = 500;
+const PREVIEW_CHARS_MAX: usize = 4_000;
+
+/// A request as the configuration describes it.
+#[derive(Debug, Clone)]
+pub struct HttpSpec {
+    /// `GET`, `POST`, `PUT`, `PATCH` or `DELETE`.
+    pub method: String,
+    /// The address, with places such as `{city}` after its host. What has no place becomes query parameters of `GET`
+    /// and `DELETE`, and a JSON body otherwise.
+    pub url: String,
+    /// What is sent with it.
+    pub headers: BTreeMap<String, HeaderValue>,
+}
+
+/// The value of a header.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HeaderValue {
+    /// One that may be seen.
+    Plain(String),
+    /// One that may not.
+    Secret(Secret),
+}
+
+/// Why a request can not be a tool.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum HttpToolError {
+    /// Not a method for a tool.
+    #[error("the method `{method}` is not one of GET, POST, PUT, PATCH, DELETE")]
+    Method {
+        /// As it was given.
+        method: String,
+    },
+    /// Not an address for a tool.
+    #[error("the url can not be used: {reason}")]
+    Url {
+        /// What is wrong.
+        reason: String,
+    },
+    /// A place without a parameter.
+    #[error("the url has a place `{{{name}}}`, but `input_schema` has no such property")]
+    NoParameter {
+        /// The place.
+        name: String,
+    },
+    /// A place that may stay empty.
+    #[error(
+        "the url has a place `{{{name}}}`, so `input_schema` must have `{name}` in `required` or give it a default"
+    )]
+    Optional {
+        /// The place.
+        name: String,
+    },
+    /// Not a header.
+    #[error("the header `{name}` has a name or a value that HTTP does not allow")]
+    Header {
+        /// Its name.
+        name: String,
+    },
+}
+
+/// An HTTP request from the configuration as a tool.
+#[derive(Clone)]
+pub struct HttpTool {
+    definition: ToolDefinition,
+    method: String,
+    template: Template,
+    headers: Vec<(String, String)>,
+    secret_headers: Vec<(String, Secret)>,
+    client: Client,
+}
+
+impl fmt::Debug for HttpTool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpTool").field("definition", &self.definition).finish_non_exhaustive()
+    }
+}
+
+impl HttpTool {
+    /// A tool that sends the request through `client`, which must know its origin.
+    ///
+    /// # Errors
+    /// When the request could not be sent whatever the arguments, or an argument could choose its server.
+    pub fn new(mut definition: ToolDefinition, spec: HttpSpec, client: Client) -> Result<Self, HttpToolError> {
+        let method = spec.method.to_ascii_uppercase();
+        if !METHODS.contains(&method.as_str()) {
+            return Err(HttpToolError::Method { method: spec.method });
+        }
+        let template = Template::new(&spec.url).map_err(|reason| HttpToolError::Url { reason })?;
+        for name in template.names() {
+            let name = name.to_owned();
+            let Some(property) = definition.input_schema.get("properties").and_then(|all| all.get(&name)) else {
+                return Err(HttpToolError::NoParameter { name });
+            };
+            let required = definition.input_schema.get("required").and_then(Value::as_array);
+            let is_required = required.is_some_and(|all| all.iter().any(|one| one.as_str() == Some(&name)));
+            if !is_required && property.get("default").is_none() {
+                return Err(HttpToolError::Optional { name });
+            }
+        }
+        let (mut headers, mut secret_headers) = (Vec::new(), Vec::new());
+        for (name, value) in spec.headers {
+            let text = match &value {
+                HeaderValue::Plain(text) => text,
+                HeaderValue::Secret(secret) => secret.expose(),
+            };
+            if !is_header(&name, text) {
+                return Err(HttpToolError::Header { name });
+            }
+            match value {
+                HeaderValue::Plain(text) => headers.push((name, text)),
+                HeaderValue::Secret(secret) => secret_headers.push((name, secret)),
+            }
+        }
+        definition.source.kind = SourceKind::Http;
+        Ok(Self { definition, method, template, headers, secret_headers, client })
+    }
+
+    /// The address and the body for these arguments.
+    fn build(&self, arguments: &Value) -> Result<(String, Option<String>), ToolError> {
+        let empty = Map::new();
+        let arguments = arguments.as_object().unwrap_or(&empty);
+        let address = self.template.fill(arguments)?;
+        let names: Vec<&str> = self.template.names().collect();
+        let rest: Map<String, Value> = arguments
+            .iter()
+            .filter(|(name, _)| !names.contains(&name.as_str()))
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect();
+        Ok(match self.method.as_str() {
+            "GET" | "DELETE" => (with_query(address, &rest), None),
+            _ => (address, Some(Value::Object(rest).to_string())),
+        })
+    }
+
+    fn request(&self, arguments: &Value, timeout: Duration) -> Result<Request, ToolError> {
+        let (url, body) = self.build(arguments)?;
+        let mut headers = self.headers.clone();
+        let has = |name: &str| {
+            let mut all =
+                self.headers.iter().map(|(name, _)| name).chain(self.secret_headers.iter().map(|(name, _)| name));
+            all.any(|header| header.eq_ignore_ascii_case(name))
+        };
+        if !has("accept") {
+            headers.push(("accept".into(), "application/json, text/*;q=0.9".into()));
+        }
+        if body.is_some() && !has("content-type") {
+            headers.push(("content-type".into(), "application/json".into()));
+        }
+        Ok(Request {
+            method: self.method.clone(),
+            url,
+            headers,
+            secret_headers: self.secret_headers.clone(),
+            body: body.map(String::into_bytes),
+            timeout,
+        })
+    }
+}
+
+impl Tool for HttpTool {
+    fn definition(&self) -> ToolDefinition {
+        self.definition.clone()
+    }
+
+    fn check(&self, arguments: &Value, _: &Cx) -> Result<(), ToolError> {
+        self.build(arguments).map(drop)
+    }
+
+    fn preview(&self, arguments: &Value, _: &Cx) -> Option<String> {
+        let (url, body) = self.build(arguments).ok()?;
+        let body = body.map(|body| format!("\n{}", visible(&cut(&body, PREVIEW_CHARS_MAX)))).unwrap_or_default();
+        Some(format!("{} {url}{body}", self.method))
+    }
+
+    fn call(&self, arguments: Value, cx: Cx) -> BoxFuture<'_, Result<ToolOutput, ToolError>> {
+        Box::pin(async move {
+            let request = self.request(&arguments, cx.deadline)?;
+            let exchange = async {
+                let response = self.client.send(request).await.map_err(|error| explain(&error))?;
+                answer(response, cx.deadline).await
+            };
+            let ended = cx.cancellation.run_until_cancelled(tokio::time::timeout(cx.deadline, exchange)).await;
+            match ended {
+                Some(Ok(result)) => result,
+                Some(Err(_elapsed)) => {
+                    let ms = cx.deadline.as_millis();
+                    Err(ToolError::with_code(Code::Timeout, format!("no whole answer within {ms} ms")))
+                }
+                None => Err(ToolError::with_code(Code::Cancelled, "the asker stopped waiting")),
+            }
+        })
+    }
+}
+
+async fn answer(response: Response, idle: Duration) -> Result<ToolOutput, ToolError> {
+    let status = response.status;
+    let media = response.header("content-type").unwrap_or_default().to_ascii_lowercase();
+    let retry_after = response.header("retry-after").map(str::to_owned);
+    if !(200..300).contains(&status) {
+        // The status is the answer; a body that can not be read adds nothing.
+        let body = response.bytes(ERROR_BODY_BYTES_MAX, idle).await.unwrap_or_default();
+        return Err(refusal(status, retry_after.as_deref(), &body));
+    }
+    let body = response.bytes(limits::HTTP_BODY_BYTES_MAX, idle).await.map_err(|error| explain(&error))?;
+    if body.trim_ascii().is_empty() {
+        return Ok(ToolOutput::text(format!("(the server answered {status} with an empty body)")));
+    }
+    let media = media.split(';').next().unwrap_or_default().trim();
+    let is_json = media == "application/json" || media.ends_with("+json");
+    let text = String::from_utf8(body).map_err(|_| {
+        ToolError::new(format!("the server answered with something that is not UTF-8 text (`{}`)", visible(media)))
+            .with_tool_code("INVALID_UTF8")
+            .with_hint("only text and JSON can be returned")
+    })?;
+    let trimmed = text.trim_start_matches('\u{feff}').trim();
+    if !is_json && !trimmed.starts_with(['{', '[']) {
+        return Ok(ToolOutput::text(text));
+    }
+    match serde_json::from_str::<Value>(trimmed) {
+        Ok(value) if value.is_object() || value.is_array() => Ok(ToolOutput::text_and_structured(text, value)),
+        Ok(_) => Ok(ToolOutput::text(text)),
+        Err(_) if !is_json => Ok(ToolOutput::text(text)),
+        Err(error) => {
+            Err(ToolError::with_code(Code::UpstreamError, "the server says that it answers JSON, but does not")
+                .with_tool_code("INVALID_JSON")
+                .with_hint(format!("{error}; it begins: {}", excerpt(trimmed.as_bytes()))))
+        }
+    }
+}
+
+fn refusal(status: u16, retry_after: Option<&str>, body: &[u8]) -> ToolError {
+    let said = excerpt(body);
+    let message = if said.is_empty() {
+        format!("the server answered {status}")
+    } else {
+        format!("the server answered {status}: {said}")
+    };
+    let tool_code = format!("HTTP_{status}");
+    match status {
+        404 | 410 => {
+            ToolError::new(message).with_tool_code("NOT_FOUND").with_hint("check the names and ids in the arguments")
+        }
+        429 => {
+            let seconds = retry_after.and_then(|value| value.trim().parse::<u64>().ok());
+            let when = seconds.map_or_else(|| "later".to_owned(), |seconds| format!("in {seconds} seconds"));
+            ToolError::with_code(Code::UpstreamError, message)
+                .with_tool_code("RATE_LIMITED")
+                .with_hint(format!("the server asks for fewer calls; ask again {when}"))
+        }
+        500..=599 => ToolError::with_code(Code::UpstreamError, message)
+            .with_tool_code(tool_code)
+            .with_hint("the fault is the server's; ask again later"),
+        300..=399 => ToolError::new(message)
+            .with_tool_code("REDIRECT")
+            .with_hint("redirects are not followed; the operator must configure the final address"),
+        401 | 403 => ToolError::new(message)
+            .with_tool_code(tool_code)
+            .with_hint("the operator must check the credentials in `headers`"),
+        _ => ToolError::new(message).with_tool_code(tool_code).with_hint("correct the arguments as the server says"),
+    }
+}
+
+fn explain(error: &ClientError) -> ToolError {
+    let message = error.to_string();
+    match error {
+        ClientError::TimedOut { .. } => ToolError::with_code(Code::Timeout, message),
+        ClientError::Connect { .. } => ToolError::with_code(Code::UpstreamError, message)
+            .with_tool_code("UNREACHABLE")
+            .with_hint("ask again later"),
+        ClientError::Closed { .. } => {
+            ToolError::with_code(Code::UpstreamError, message).with_tool_code("BROKEN_OFF").with_hint("ask again later")
+        }
+        ClientError::TooLarge { .. } => ToolError::with_code(Code::ResultTooLarge, message).with_hint("ask for less"),
+        ClientError::NotAllowed { .. } | ClientError::BadUrl { .. } | ClientError::BadRequest { .. } => {
+            ToolError::new(message)
+                .with_tool_code("NOT_CONFIGURED")
+                .with_hint("the operator must check `http` of this tool in the configuration")
+        }
+    }
+}
+
+/// The beginning of what a server said, on one line.
+fn excerpt(body: &[u8]) -> String {
+    let text = String::from_utf8_lossy(body);
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    visible(&cut(&line, EXCERPT_CHARS_MAX)).into_owned()
+}
+
+/// RFC 9110 §5.1 and §5.5.
+fn is_header(name: &str, value: &str) -> bool {
+    let is_token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
+    !name.is_empty() && name.chars().all(is_token) && !value.chars().any(|c| c.is_control() && c != '\t')
+}

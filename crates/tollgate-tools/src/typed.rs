@@ -1,0 +1,193 @@
+//! The glue between a tool as it is written (typed arguments in, text and a typed value out, on a thread that may
+//! block) and the port that the gate runs. It also derives both schemas, so that they can not disagree with the code.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use schemars::generate::SchemaSettings;
+use schemars::transform::RecursiveTransform;
+use schemars::{JsonSchema, Schema};
+use serde::Serialize;
+use serde::de::{Deserialize as _, DeserializeOwned};
+use serde_json::{Map, Value};
+use tollgate_types::{
+    Annotations, BoxFuture, CancellationToken, Clock, Code, Cx, Source, SourceKind, Tool, ToolDefinition, ToolError,
+    ToolOutput,
+};
+
+/// A built-in tool. `check`, `preview` and `run` see the same arguments.
+pub(crate) trait Typed: Send + Sync + 'static {
+    /// The arguments; their schema is the input schema.
+    type Args: DeserializeOwned + JsonSchema + Send + 'static;
+    /// The structured result; its schema is the output schema.
+    type Output: Serialize + JsonSchema;
+
+    /// The definition without schemas.
+    fn definition(&self) -> ToolDefinition;
+
+    /// What the schema can not say.
+    fn check(&self, args: &Self::Args, cx: &Cx) -> Result<(), ToolError> {
+        let _ = (args, cx);
+        Ok(())
+    }
+
+    /// What a human is shown.
+    fn preview(&self, args: &Self::Args, cx: &Cx) -> Option<String> {
+        let _ = (args, cx);
+        None
+    }
+
+    /// Does it, on a thread that may block. Asks `run.stop` wherever it could take long.
+    fn run(&self, args: Self::Args, run: &Run) -> Result<(String, Self::Output), ToolError>;
+}
+
+/// One run.
+pub(crate) struct Run {
+    /// What the gate said about it.
+    pub(crate) cx: Cx,
+    /// Whether to go on.
+    pub(crate) stop: Stop,
+}
+
+/// Whether a run must end: its asker went away, or its time is up.
+#[derive(Clone)]
+pub(crate) struct Stop {
+    cancellation: CancellationToken,
+    clock: Arc<dyn Clock>,
+    deadline: Duration,
+    ends: Duration,
+}
+
+impl Stop {
+    fn new(cx: &Cx) -> Self {
+        Self {
+            // A child, so that a dropped run stops its thread without stopping anything of the gate's.
+            cancellation: cx.cancellation.child_token(),
+            clock: Arc::clone(&cx.clock),
+            deadline: cx.deadline,
+            ends: cx.clock.monotonic().saturating_add(cx.deadline),
+        }
+    }
+
+    /// Why it must end, if it must.
+    pub(crate) fn reason(&self) -> Option<ToolError> {
+        if self.clock.monotonic() >= self.ends {
+            let ms = self.deadline.as_millis();
+            return Some(ToolError::with_code(Code::Timeout, format!("not finished within {ms} ms")));
+        }
+        self.cancellation.is_cancelled().then(|| ToolError::with_code(Code::Cancelled, "the asker stopped waiting"))
+    }
+
+    /// Goes on, or says why not.
+    pub(crate) fn check(&self) -> Result<(), ToolError> {
+        self.reason().map_or(Ok(()), Err)
+    }
+}
+
+/// The annotations of a tool that only looks.
+pub(crate) const READS: Annotations =
+    Annotations { read_only: Some(true), destructive: Some(false), idempotent: Some(true), open_world: Some(false) };
+
+/// Words as the owned list that a definition wants.
+pub(crate) fn words(words: &[&str]) -> Vec<String> {
+    words.iter().map(|&word| word.to_owned()).collect()
+}
+
+/// A definition's own codes.
+pub(crate) fn codes(codes: &[(&str, &str)]) -> std::collections::BTreeMap<String, String> {
+    codes.iter().map(|&(code, meaning)| (code.to_owned(), meaning.to_owned())).collect()
+}
+
+/// The tool behind the port.
+pub(crate) fn tool<T: Typed>(tool: T) -> Arc<dyn Tool> {
+    let mut definition = tool.definition();
+    definition.source = Source::of(SourceKind::Builtin);
+    if definition.input_schema.pointer("/properties").and_then(Value::as_object).is_none_or(Map::is_empty) {
+        definition.input_schema = input_schema::<T::Args>();
+    }
+    definition.output_schema = Some(schema::<T::Output>(SchemaSettings::draft2020_12().for_serialize()));
+    Arc::new(Adapter { tool: Arc::new(tool), definition })
+}
+
+/// The schema of a tool's arguments.
+pub(crate) fn input_schema<A: JsonSchema>() -> Value {
+    schema::<A>(SchemaSettings::draft2020_12().for_deserialize())
+}
+
+fn schema<T: JsonSchema>(settings: SchemaSettings) -> Value {
+    let settings = settings
+        .with(|settings| {
+            settings.inline_subschemas = true;
+            settings.meta_schema = None;
+        })
+        .with_transform(RecursiveTransform(|schema: &mut Schema| {
+            // Rust's own number formats tell a model nothing and are unknown to JSON Schema.
+            if schema.get("format").and_then(Value::as_str).is_some_and(|format| format.contains("int")) {
+                schema.remove("format");
+            }
+            // Where a comment was wrapped is nothing that a model should read.
+            if let Some(Value::String(text)) = schema.get_mut("description") {
+                *text = text.replace('\n', " ");
+            }
+            if schema.get("default").is_some_and(Value::is_null) {
+                schema.remove("default");
+            }
+        }));
+    let mut schema = settings.into_generator().into_root_schema_for::<T>();
+    schema.remove("title");
+    schema.remove("description");
+    schema.to_value()
+}
+
+struct Adapter<T> {
+    tool: Arc<T>,
+    definition: ToolDefinition,
+}
+
+impl<T: Typed> Tool for Adapter<T> {
+    fn definition(&self) -> ToolDefinition {
+        self.definition.clone()
+    }
+
+    fn check(&self, arguments: &Value, cx: &Cx) -> Result<(), ToolError> {
+        match self.tool.check(&parse::<T>(arguments)?, cx) {
+            // What the world looks like is for the run to say; only what can never be right ends here.
+            Err(error) if error.code == Code::ToolError => Ok(()),
+            verdict => verdict,
+        }
+    }
+
+    fn preview(&self, arguments: &Value, cx: &Cx) -> Option<String> {
+        self.tool.preview(&parse::<T>(arguments).ok()?, cx)
+    }
+
+    fn call(&self, arguments: Value, cx: Cx) -> BoxFuture<'_, Result<ToolOutput, ToolError>> {
+        let tool = Arc::clone(&self.tool);
+        Box::pin(async move {
+            let args = parse::<T>(&arguments)?;
+            drop(arguments);
+            let stop = Stop::new(&cx);
+            let _stops_when_dropped = stop.cancellation.clone().drop_guard();
+            let task = tokio::task::spawn_blocking(move || {
+                let run = Run { cx, stop };
+                run.stop.check()?;
+                let (text, output) = tool.run(args, &run)?;
+                let structured = serde_json::to_value(output).map_err(|error| {
+                    ToolError::with_code(Code::Internal, format!("no JSON for the result: {error}"))
+                })?;
+                Ok(ToolOutput::text_and_structured(text, structured))
+            });
+            match task.await {
+                Ok(result) => result,
+                Err(error) => match error.try_into_panic() {
+                    Ok(panic) => std::panic::resume_unwind(panic),
+                    Err(_) => Err(ToolError::with_code(Code::Cancelled, "the process is shutting down")),
+                },
+            }
+        })
+    }
+}
+
+fn parse<T: Typed>(arguments: &Value) -> Result<T::Args, ToolError> {
+    T::Args::deserialize(arguments).map_err(|error| ToolError::invalid("", error.to_string()))
+}

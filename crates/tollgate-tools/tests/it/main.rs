@@ -1,0 +1,14 @@
+//! The tools as the gate meets them: definitions, check, preview and call, on real files, databases, programs and
+//! servers.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test may stop at the first surprise")]
+
+mod calculate;
+mod confinement;
+mod database;
+mod definitions;
+mod files;
+mod http;
+mod laws;
+mod program;
+mod search;
+mod support;

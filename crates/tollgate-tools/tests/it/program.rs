@@ -1,0 +1,123 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tollgate_tools::{ProgramTool, ProgramToolError};
+use tollgate_types::{Code, Cx, SourceKind, Tool as _, ToolDefinition, ToolError, ToolOutput};
+
+use crate::support::{call, cx, text};
+
+fn definition() -> ToolDefinition {
+    ToolDefinition {
+        input_schema: json!({"type": "object", "properties": {"text": {"type": "string"}}}),
+        ..ToolDefinition::new("echo_text", "Gives back a text.")
+    }
+}
+
+fn tool(command: &[&str], folder: &std::path::Path) -> ProgramTool {
+    let command = command.iter().map(|&word| word.to_owned()).collect();
+    ProgramTool::new(definition(), command, folder.to_owned()).unwrap()
+}
+
+async fn shell(script: &str, change: impl FnOnce(&mut Cx)) -> Result<ToolOutput, ToolError> {
+    let folder = TempDir::new().unwrap();
+    let mut cx = cx(folder.path(), Vec::new());
+    change(&mut cx);
+    call(&tool(&["sh", "-c", script], folder.path()), json!({"text": "无线 键盘"}), &cx).await
+}
+
+#[tokio::test]
+async fn what_is_printed_is_the_result() {
+    for (script, expected, structured) in [
+        ("cat", r#"{"text":"无线 键盘"}"#, Some(json!({"text": "无线 键盘"}))),
+        ("echo '[1, 2]'", "[1, 2]", Some(json!([1, 2]))),
+        ("echo 42", "42", None),
+        ("echo '{broken'", "{broken", None),
+        ("printf ' a\\n\\nb\\n\\n'", " a\n\nb", None),
+        ("true", "(the program printed nothing)", None),
+        ("echo said >&2", "(the program printed nothing)", None),
+        ("echo '{\"ok\":false}'", r#"{"ok":false}"#, Some(json!({"ok": false}))),
+        ("printf '\\357\\273\\277{\"a\":1}'", "\u{feff}{\"a\":1}", Some(json!({"a": 1}))),
+    ] {
+        let output = shell(script, |_| ()).await.unwrap();
+        assert_eq!(text(&output), expected, "{script}");
+        assert_eq!(output.structured, structured, "{script}");
+    }
+}
+
+#[tokio::test]
+async fn a_program_that_fails_says_so_in_its_own_words() {
+    for (script, code, message) in [
+        ("echo first >&2; echo 'no such SKU' >&2; exit 3", "EXIT_3", "first\nno such SKU"),
+        ("echo 'on stdout'; exit 1", "EXIT_1", "on stdout"),
+        ("exit 7", "EXIT_7", "the program said nothing (exit status 7)"),
+        ("kill -9 $$", "SIGNAL_9", "the program said nothing (killed by signal 9)"),
+        ("printf '\\033[2Jred' >&2; exit 1", "EXIT_1", "\\u{1b}[2Jred"),
+    ] {
+        let error = shell(script, |_| ()).await.unwrap_err();
+        assert_eq!((error.tool_code.as_deref(), error.message.as_str()), (Some(code), message), "{script}");
+        assert_eq!(error.code, Code::ToolError);
+        assert!(error.hint.is_some() && !error.retryable);
+    }
+    let error = shell("printf 'ab\\377'", |_| ()).await.unwrap_err();
+    assert_eq!(error.tool_code.as_deref(), Some("INVALID_UTF8"));
+    assert!(error.message.ends_with("not UTF-8 at byte 2"), "{}", error.message);
+}
+
+#[tokio::test]
+async fn a_program_has_limits() {
+    let error = shell("yes", |_| ()).await.unwrap_err();
+    assert_eq!(error.code, Code::ResultTooLarge);
+    let error = shell("echo started >&2; sleep 600", |cx| cx.deadline = Duration::from_millis(300)).await.unwrap_err();
+    assert_eq!((error.code, error.hint.as_deref()), (Code::Timeout, Some("its last words: started")));
+    let error = shell("sleep 600", |cx| cx.cancellation.cancel()).await.unwrap_err();
+    assert_eq!(error.code, Code::Cancelled);
+}
+
+#[tokio::test]
+async fn a_program_gets_its_folder_and_its_environment_and_no_more() {
+    let folder = TempDir::new().unwrap();
+    let script = folder.path().join("tools/show");
+    std::fs::create_dir(folder.path().join("tools")).unwrap();
+    std::fs::write(&script, "#!/bin/sh\necho \"$(basename \"$PWD\")|$GREETING|$CARGO_MANIFEST_DIR\"\n").unwrap();
+    std::fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let mut cx = cx(folder.path(), Vec::new());
+    let mut env = (*cx.env).clone();
+    env.insert("GREETING".into(), "你好".into());
+    cx.env = Arc::new(env);
+    let output = call(&tool(&["tools/show"], folder.path()), json!({}), &cx).await.unwrap();
+    let name = folder.path().file_name().unwrap().to_str().unwrap();
+    assert_eq!(text(&output), format!("{name}|你好|"));
+}
+
+#[tokio::test]
+async fn a_program_that_is_not_there_is_the_operators_business() {
+    let folder = TempDir::new().unwrap();
+    std::fs::write(folder.path().join("not_executable"), "x").unwrap();
+    let cx = cx(folder.path(), Vec::new());
+    for (program, code) in [
+        ("no-such-program-here", "PROGRAM_NOT_FOUND"),
+        ("./no-such-program", "PROGRAM_NOT_FOUND"),
+        ("./not_executable", "PROGRAM_NOT_STARTED"),
+    ] {
+        let error = call(&tool(&[program], folder.path()), json!({}), &cx).await.unwrap_err();
+        assert_eq!(error.tool_code.as_deref(), Some(code), "{program}");
+    }
+    let new = |command: Vec<String>| ProgramTool::new(definition(), command, folder.path().to_owned());
+    assert_eq!(new(vec![]).unwrap_err(), ProgramToolError::NoProgram);
+    assert_eq!(new(vec![" ".into()]).unwrap_err(), ProgramToolError::NoProgram);
+    assert_eq!(new(vec!["a".into(), "b\0".into()]).unwrap_err(), ProgramToolError::Nul { index: 1 });
+}
+
+#[test]
+fn a_program_is_previewed_as_it_would_be_typed() {
+    let folder = std::path::Path::new("/srv/shop");
+    let tool = tool(&["python3", "tools/a b.py", "--say=it's"], folder);
+    assert_eq!(tool.definition().source.kind, SourceKind::Program);
+    let arguments: Value = json!({"text": "键盘\u{1b}\u{202e}"});
+    assert_eq!(
+        tool.preview(&arguments, &cx(folder, Vec::new())).unwrap(),
+        "python3 'tools/a b.py' '--say=it'\\''s'\nin /srv/shop\nstandard input: {\"text\":\"键盘\\u001b\\u{202e}\"}"
+    );
+}

@@ -1,0 +1,177 @@
+//! Who asks, and what for.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{AttemptId, CallId, ErrorObject, Progress};
+
+/// Who asks. Every surface makes one; the gate trusts nothing else about the asker.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Caller {
+    /// The authenticated name: an operating-system user, a key's name, a client's name.
+    pub subject: String,
+    /// The role whose grants apply.
+    pub role: String,
+    /// The tenant, where there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<String>,
+    /// The way in.
+    pub surface: Surface,
+    /// The conversation, where there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+}
+
+impl Caller {
+    /// A caller without tenant or session.
+    pub fn new(subject: impl Into<String>, role: impl Into<String>, surface: Surface) -> Self {
+        Self { subject: subject.into(), role: role.into(), tenant: None, surface, session: None }
+    }
+
+    /// The same caller within a conversation.
+    #[must_use]
+    pub fn with_session(mut self, session: impl Into<String>) -> Self {
+        self.session = Some(session.into());
+        self
+    }
+
+    /// The same caller within a tenant.
+    #[must_use]
+    pub fn with_tenant(mut self, tenant: impl Into<String>) -> Self {
+        self.tenant = Some(tenant.into());
+        self
+    }
+}
+
+/// The ways in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Surface {
+    /// `tollgate call`.
+    Cli,
+    /// `tollgate run`: the agent loop.
+    Agent,
+    /// MCP over standard input and output.
+    McpStdio,
+    /// MCP over streamable HTTP.
+    McpHttp,
+    /// The REST interface.
+    Rest,
+    /// A program that embeds the library.
+    Library,
+}
+
+impl Surface {
+    /// The name in the ledger.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Cli => "cli",
+            Self::Agent => "agent",
+            Self::McpStdio => "mcp_stdio",
+            Self::McpHttp => "mcp_http",
+            Self::Rest => "rest",
+            Self::Library => "library",
+        }
+    }
+}
+
+/// What kind of thing is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CallKind {
+    /// A tool.
+    Tool,
+    /// A resource of an MCP server.
+    Resource,
+    /// A prompt of an MCP server.
+    Prompt,
+    /// An argument completion of an MCP server.
+    Completion,
+    /// A model request that an MCP server asks for.
+    Sampling,
+}
+
+/// One request, as it was asked: the arguments are raw text, because a model may send anything.
+#[derive(Debug, Clone)]
+pub struct Call {
+    /// The asker's id for it.
+    pub id: CallId,
+    /// What kind of thing is asked for.
+    pub kind: CallKind,
+    /// The name as asked.
+    pub name: String,
+    /// The raw text of the arguments; empty means none were given.
+    pub arguments: String,
+    /// The asker's key under which this must happen at most once.
+    pub idempotency_key: Option<String>,
+    /// The attempt on whose behalf this is asked, for calls made by tools, chains and agents.
+    pub parent: Option<AttemptId>,
+    /// Why the surface itself refuses it, as for a call that a model did not finish writing. The gate then runs nothing
+    /// and only records that it was asked for.
+    pub refusal: Option<ErrorObject>,
+    /// Where the tool's progress goes.
+    pub progress: Progress,
+}
+
+impl Call {
+    /// A tool call whose arguments are a value. The id is empty: the gate then uses the attempt's id.
+    ///
+    /// ```
+    /// use serde_json::json;
+    /// use tollgate_types::Call;
+    ///
+    /// let call = Call::tool("calculate", json!({"expression": "34817 * 293"}));
+    /// assert_eq!(call.arguments, r#"{"expression":"34817 * 293"}"#);
+    /// ```
+    pub fn tool(name: impl Into<String>, arguments: serde_json::Value) -> Self {
+        Self::raw(name, arguments.to_string())
+    }
+
+    /// A tool call whose arguments are text as it came from outside.
+    pub fn raw(name: impl Into<String>, arguments: impl Into<String>) -> Self {
+        Self {
+            id: CallId::new(""),
+            kind: CallKind::Tool,
+            name: name.into(),
+            arguments: arguments.into(),
+            idempotency_key: None,
+            parent: None,
+            refusal: None,
+            progress: Progress::none(),
+        }
+    }
+
+    /// The same call under the asker's id.
+    #[must_use]
+    pub fn with_id(mut self, id: impl Into<String>) -> Self {
+        self.id = CallId::new(id);
+        self
+    }
+
+    /// The same call, to happen at most once under `key`.
+    #[must_use]
+    pub fn with_idempotency_key(mut self, key: impl Into<String>) -> Self {
+        self.idempotency_key = Some(key.into());
+        self
+    }
+
+    /// The same call on behalf of another attempt.
+    #[must_use]
+    pub fn with_parent(mut self, parent: AttemptId) -> Self {
+        self.parent = Some(parent);
+        self
+    }
+
+    /// The same call, refused by its surface.
+    #[must_use]
+    pub fn refused(mut self, refusal: ErrorObject) -> Self {
+        self.refusal = Some(refusal);
+        self
+    }
+
+    /// The same call with a listener for progress.
+    #[must_use]
+    pub fn with_progress(mut self, progress: Progress) -> Self {
+        self.progress = progress;
+        self
+    }
+}

@@ -1,0 +1,172 @@
+//! What went wrong, as the model, the client and the operator read it.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::Code;
+
+/// One thing that is wrong with the arguments.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Violation {
+    /// Where: a JSON Pointer (RFC 6901) into the arguments; empty for the whole.
+    pub path: String,
+    /// What is wrong, a lowercase fragment.
+    pub message: String,
+    /// What would be right, such as a type, an enumeration or a range.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expected: Option<Value>,
+    /// Keys that the schema does not know.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unknown: Vec<String>,
+    /// Keys that the schema knows at this place, where that helps.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub accepted: Vec<String>,
+}
+
+impl Violation {
+    /// A violation at a JSON Pointer.
+    pub fn new(path: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { path: path.into(), message: message.into(), expected: None, unknown: Vec::new(), accepted: Vec::new() }
+    }
+}
+
+/// The error object: what the model sees when a call did not end as `done`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ErrorObject {
+    /// Always false, so that a reader needs no schema to tell it from a result.
+    pub ok: bool,
+    /// The code.
+    pub error: Code,
+    /// What happened, a lowercase fragment.
+    pub message: String,
+    /// Whether asking again unchanged can work.
+    pub retryable: bool,
+    /// What to do next.
+    pub hint: Option<String>,
+    /// When to ask again, in milliseconds from now.
+    pub retry_after_ms: Option<u64>,
+    /// The tool's own code.
+    pub tool_code: Option<String>,
+    /// Each single thing that is wrong.
+    #[serde(default)]
+    pub details: Vec<Violation>,
+}
+
+impl ErrorObject {
+    /// An error with the code's own retryability.
+    pub fn new(code: Code, message: impl Into<String>) -> Self {
+        Self {
+            ok: false,
+            error: code,
+            message: message.into(),
+            retryable: code.is_retryable(),
+            hint: None,
+            retry_after_ms: None,
+            tool_code: None,
+            details: Vec::new(),
+        }
+    }
+
+    /// The same error with advice.
+    #[must_use]
+    pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// The same error with its single parts.
+    #[must_use]
+    pub fn with_details(mut self, details: Vec<Violation>) -> Self {
+        self.details = details;
+        self
+    }
+}
+
+/// What an executor says when it could not do it.
+///
+/// ```
+/// use tollgate_types::ToolError;
+///
+/// let error = ToolError::new("no product has the SKU `A1O3`")
+///     .with_tool_code("SKU_NOT_FOUND")
+///     .with_hint("the letter O may stand for the digit 0: ask for `A103`");
+/// assert!(!error.retryable);
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolError {
+    /// The code; `tool_error` unless the executor knows better.
+    pub code: Code,
+    /// What happened, a lowercase fragment without secrets.
+    pub message: String,
+    /// Whether the same call can work later.
+    pub retryable: bool,
+    /// What to do next.
+    pub hint: Option<String>,
+    /// The tool's own code.
+    pub tool_code: Option<String>,
+    /// Each single thing that is wrong.
+    pub details: Vec<Violation>,
+}
+
+impl ToolError {
+    /// A `tool_error`.
+    pub fn new(message: impl Into<String>) -> Self {
+        Self::with_code(Code::ToolError, message)
+    }
+
+    /// An error of another code.
+    pub fn with_code(code: Code, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            message: message.into(),
+            retryable: code.is_retryable(),
+            hint: None,
+            tool_code: None,
+            details: Vec::new(),
+        }
+    }
+
+    /// The arguments are wrong at one place, found by the tool's own check.
+    pub fn invalid(path: impl Into<String>, message: impl Into<String>) -> Self {
+        let message = message.into();
+        let mut error = Self::with_code(Code::InvalidArguments, message.clone());
+        error.details.push(Violation::new(path, message));
+        error
+    }
+
+    /// The same error with advice.
+    #[must_use]
+    pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// The same error with the tool's own code.
+    #[must_use]
+    pub fn with_tool_code(mut self, code: impl Into<String>) -> Self {
+        self.tool_code = Some(code.into());
+        self
+    }
+
+    /// The same error, worth another try.
+    #[must_use]
+    pub fn retryable(mut self) -> Self {
+        self.retryable = true;
+        self
+    }
+}
+
+impl From<ToolError> for ErrorObject {
+    fn from(error: ToolError) -> Self {
+        Self {
+            ok: false,
+            error: error.code,
+            message: error.message,
+            retryable: error.retryable,
+            hint: error.hint,
+            retry_after_ms: None,
+            tool_code: error.tool_code,
+            details: error.details,
+        }
+    }
+}

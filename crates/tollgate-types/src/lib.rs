@@ -1,0 +1,34 @@
+//! The words of Tollgate as types, and the ports between its parts.
+//!
+//! Everything here is data and traits. Nothing in this crate does I/O, spawns a task or reads the clock, so that each
+//! part of the house can be tested with the real types and without the house.
+
+mod call;
+mod code;
+mod error;
+mod ids;
+mod level;
+pub mod limits;
+mod outcome;
+mod port;
+mod secret;
+mod tool;
+
+pub use call::{Call, CallKind, Caller, Surface};
+pub use code::{Code, Status};
+pub use error::{ErrorObject, ToolError, Violation};
+pub use ids::{ApprovalId, AttemptId, BootId, CallId, Digest, Pin, uuid_v7};
+pub use level::{Category, Permission, Risk};
+pub use outcome::{CallResult, Content, End, Outcome, Repair, ToolOutput, Truncated, Waiting, WaitingKind};
+pub use port::{
+    ApprovalAnswer, ApprovalChannel, ApprovalQuestion, BoxFuture, Clock, Cx, Door, Progress, ProgressUpdate, Tool,
+    Workspace,
+};
+pub use secret::Secret;
+pub use tool::{
+    Annotations, Concurrency, Dialect, Execution, Output, OutputFormat, Security, Source, SourceKind, ToolDefinition,
+    Undo,
+};
+
+/// A cooperative stop signal that a call, its tool and its surface share.
+pub use tokio_util::sync::CancellationToken;

@@ -1,0 +1,72 @@
+//! A limit on everything, each with its unit last in the name.
+
+/// Rounds of the agent loop before it must answer.
+pub const ROUNDS_MAX: u32 = 10;
+/// Calls of one round that run at once.
+pub const CALLS_AT_ONCE_MAX: usize = 5;
+/// Calls that one model turn may ask for.
+pub const CALLS_PER_TURN_MAX: usize = 128;
+/// Raw arguments of one call.
+pub const ARGUMENTS_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Nesting of arguments and of protocol messages.
+pub const JSON_DEPTH_MAX: usize = 64;
+/// A tool's name on every wire.
+pub const TOOL_NAME_CHARS_MAX: usize = 64;
+/// A schema's canonical JSON.
+pub const SCHEMA_BYTES_MAX: usize = 256 * 1024;
+/// Subschemas of one schema after following each `$ref` once.
+pub const SCHEMA_NODES_MAX: usize = 10_000;
+/// Violations reported for one call.
+pub const VIOLATIONS_MAX: usize = 32;
+/// How long a tool may run unless its definition says otherwise.
+pub const TOOL_TIMEOUT_MS: u64 = 30_000;
+/// The longest timeout a definition may ask for.
+pub const TOOL_TIMEOUT_MS_MAX: u64 = 24 * 60 * 60 * 1000;
+/// Calls of one tool that run at once unless its definition says otherwise.
+pub const TOOL_CONCURRENT_MAX: usize = 5;
+/// What the model sees of a result unless the definition says otherwise.
+pub const OUTPUT_CHARS_MAX: usize = 10_000;
+/// What is kept of a result; beyond it the call fails with `result_too_large`.
+pub const RESULT_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// What a program may print on standard output.
+pub const PROGRAM_STDOUT_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// What is kept of a program's standard error: its end.
+pub const PROGRAM_STDERR_BYTES_MAX: usize = 8 * 1024;
+/// Between asking a process group to stop and killing it.
+pub const PROGRAM_GRACE_MS: u64 = 500;
+/// Listing an upstream's tools.
+pub const UPSTREAM_LIST_TIMEOUT_MS: u64 = 5_000;
+/// One body of an HTTP response.
+pub const HTTP_BODY_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Opening a connection.
+pub const HTTP_CONNECT_TIMEOUT_MS: u64 = 10_000;
+/// A model server's silence: time to its first byte, and between two chunks.
+pub const MODEL_IDLE_TIMEOUT_MS: u64 = 120_000;
+/// One event of a model's stream.
+pub const SSE_EVENT_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// One protocol message on standard input.
+pub const FRAME_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Requests of one stdio connection under way at once.
+pub const STDIO_IN_FLIGHT_MAX: usize = 64;
+/// Arguments and results longer than this are recorded as length and SHA-256.
+pub const RECORD_TEXT_CHARS_MAX: usize = 2_000;
+/// A segment of the ledger before the next one begins.
+pub const SEGMENT_BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// Records of reads reach the disk within this time.
+pub const LEDGER_SYNC_MS: u64 = 50;
+/// Waiting for another process's turn at the ledger.
+pub const LEDGER_LOCK_WAIT_MS: u64 = 5_000;
+/// How long an unanswered approval stays open.
+pub const APPROVAL_TTL_MS: u64 = 24 * 60 * 60 * 1000;
+/// Open approvals of one data folder.
+pub const APPROVALS_OPEN_MAX: usize = 1_000;
+/// How long an idempotency key is remembered.
+pub const IDEMPOTENCY_TTL_MS: u64 = 24 * 60 * 60 * 1000;
+/// An idempotency key.
+pub const IDEMPOTENCY_KEY_CHARS_MAX: usize = 256;
+/// How long a whole result stays readable through its handle.
+pub const RESULT_TTL_MS: u64 = 7 * 24 * 60 * 60 * 1000;
+/// A configuration file.
+pub const CONFIG_BYTES_MAX: usize = 1024 * 1024;
+/// Names suggested for an unknown tool.
+pub const SUGGESTIONS_MAX: usize = 3;

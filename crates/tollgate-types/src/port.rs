@@ -1,0 +1,190 @@
+//! The ports: what the parts of the house ask of each other, without knowing who answers.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use crate::{
+    ApprovalId, AttemptId, Call, Caller, CancellationToken, Outcome, Permission, Risk, ToolDefinition, ToolError,
+    ToolOutput,
+};
+
+/// A boxed future, so that ports can be `dyn` without a runtime.
+pub type BoxFuture<'a, T> = futures_util::future::BoxFuture<'a, T>;
+
+/// The way in that every surface uses. There is no other.
+pub trait Door: Send + Sync {
+    /// The tools that `caller` may use, ordered by name.
+    fn list<'a>(&'a self, caller: &'a Caller) -> BoxFuture<'a, Vec<Arc<ToolDefinition>>>;
+
+    /// Takes one call from request to recorded outcome. Dropping the future cancels the call; it is still recorded.
+    fn call<'a>(&'a self, caller: &'a Caller, call: Call) -> BoxFuture<'a, Outcome>;
+}
+
+/// A capability: a definition and what runs.
+pub trait Tool: Send + Sync {
+    /// What the model reads and the gate enforces. Must not change while the tool is registered.
+    fn definition(&self) -> ToolDefinition;
+
+    /// The tool's own check of arguments that fit the schema. It must change nothing.
+    ///
+    /// # Errors
+    /// `invalid_arguments` or `denied`, with a hint.
+    fn check(&self, arguments: &Value, cx: &Cx) -> Result<(), ToolError> {
+        let _ = (arguments, cx);
+        Ok(())
+    }
+
+    /// Exactly what would run, for a human who is asked: a command line, a statement, a change.
+    fn preview(&self, arguments: &Value, cx: &Cx) -> Option<String> {
+        let _ = (arguments, cx);
+        None
+    }
+
+    /// Runs. Only the gate calls this, with arguments that were validated, judged and cleared.
+    ///
+    /// # Errors
+    /// What went wrong, as the model should read it.
+    fn call(&self, arguments: Value, cx: Cx) -> BoxFuture<'_, Result<ToolOutput, ToolError>>;
+}
+
+/// What a tool knows about the call it serves.
+#[derive(Clone)]
+pub struct Cx {
+    /// Who asks.
+    pub caller: Arc<Caller>,
+    /// The attempt in the ledger.
+    pub attempt: AttemptId,
+    /// What the environment tools may touch.
+    pub workspace: Arc<Workspace>,
+    /// The environment variables that programs get.
+    pub env: Arc<BTreeMap<String, String>>,
+    /// How long the run may still take, measured from its start.
+    pub deadline: Duration,
+    /// Fires when the asker stopped waiting or the time is up.
+    pub cancellation: CancellationToken,
+    /// Where progress goes.
+    pub progress: Progress,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// The way in for calls of the tool's own; they pass the same gate as everybody's.
+    pub door: Arc<dyn Door>,
+}
+
+impl fmt::Debug for Cx {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cx").field("caller", &self.caller).field("attempt", &self.attempt).finish_non_exhaustive()
+    }
+}
+
+/// What the environment tools may touch, and what nobody may touch through them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Workspace {
+    /// The folder that paths are relative to and stay within.
+    pub root: PathBuf,
+    /// Files and folders (the data folder, configuration, keys) out of reach even inside `root`, compared by device
+    /// and inode, not by name.
+    pub protected: Vec<PathBuf>,
+}
+
+/// One step of progress.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ProgressUpdate {
+    /// How far.
+    pub progress: f64,
+    /// Of how much, where known.
+    pub total: Option<f64>,
+    /// What is being done.
+    pub message: Option<String>,
+}
+
+/// Where progress goes: nowhere, or to one listener that must not block.
+#[derive(Clone, Default)]
+pub struct Progress(Option<Arc<dyn Fn(ProgressUpdate) + Send + Sync>>);
+
+impl Progress {
+    /// Nobody listens.
+    pub fn none() -> Self {
+        Self(None)
+    }
+
+    /// One listener. It is called on the tool's task and must not block.
+    pub fn to(listener: impl Fn(ProgressUpdate) + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(listener)))
+    }
+
+    /// Reports one step.
+    pub fn report(&self, update: ProgressUpdate) {
+        if let Some(listener) = &self.0 {
+            listener(update);
+        }
+    }
+}
+
+impl fmt::Debug for Progress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_some() { "Progress(listened)" } else { "Progress(none)" })
+    }
+}
+
+/// The time, passed in so that tests can move it.
+pub trait Clock: Send + Sync {
+    /// The wall clock.
+    fn now(&self) -> Timestamp;
+
+    /// A clock that never goes back, from an arbitrary origin.
+    fn monotonic(&self) -> Duration;
+}
+
+/// What a human is shown: everything that the yes would cover.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ApprovalQuestion {
+    /// The durable question.
+    pub id: ApprovalId,
+    /// Who asks.
+    pub caller: Caller,
+    /// The tool's name.
+    pub tool: String,
+    /// What it does to the world.
+    pub risk: Risk,
+    /// What it needs.
+    pub permission: Permission,
+    /// The validated arguments, injected secrets redacted.
+    pub arguments: Value,
+    /// Exactly what would run, where the tool can say.
+    pub preview: Option<String>,
+    /// Why a human is asked: the rule.
+    pub reason: String,
+    /// When the question closes by itself.
+    pub expires: Timestamp,
+}
+
+/// What the human said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ApprovalAnswer {
+    /// Yes, once.
+    Approved {
+        /// Who said so.
+        by: String,
+    },
+    /// No.
+    Rejected {
+        /// Who said so.
+        by: String,
+        /// Why, in their words.
+        reason: Option<String>,
+    },
+    /// Nobody is there now; the question stays open.
+    Later,
+}
+
+/// A way to ask a human at once.
+pub trait ApprovalChannel: Send + Sync {
+    /// Asks. It only decides; it runs nothing.
+    fn ask<'a>(&'a self, question: &'a ApprovalQuestion) -> BoxFuture<'a, ApprovalAnswer>;
+}

@@ -1,0 +1,319 @@
+//! A tool's definition: what the model reads and what the gate enforces.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::{Category, Permission, Risk, limits};
+
+/// A capability as data. The executor stands apart; see [`crate::Tool`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ToolDefinition {
+    /// The machine name: `[a-zA-Z0-9_-]`, at most 64 characters, verb first.
+    pub name: String,
+    /// The name for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// What it does. What the model reads is this, `when` and `when_not` together.
+    pub description: String,
+    /// When to use it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub when: Option<String>,
+    /// When not to, naming the neighbour that fits instead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub when_not: Option<String>,
+    /// What it is for.
+    #[serde(default = "defaults::category")]
+    pub category: Category,
+    /// Words to find it by.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tags: Vec<String>,
+    /// Other names to find it by.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub aliases: Vec<String>,
+    /// Example arguments.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub examples: Vec<Value>,
+    /// JSON Schema (2020-12) of the arguments; always an object.
+    #[serde(default = "defaults::object_schema")]
+    pub input_schema: Value,
+    /// JSON Schema of the structured result.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_schema: Option<Value>,
+    /// Hints for clients. Not believed when they come from a server.
+    #[serde(default)]
+    pub annotations: Annotations,
+    /// What it does to the world. Undeclared is dangerous.
+    #[serde(default = "defaults::risk")]
+    pub risk: Risk,
+    /// What it needs.
+    #[serde(default = "defaults::permission")]
+    pub permission: Permission,
+    /// Where it comes from.
+    #[serde(default)]
+    pub source: Source,
+    /// The tenants that may see it; empty means all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tenants: Vec<String>,
+    /// The environments (such as `production`) in which it exists; empty means all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub environments: Vec<String>,
+    /// The tool's own error codes and what each means.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub errors: BTreeMap<String, String>,
+    /// How its effect is taken back.
+    #[serde(default)]
+    pub undo: Undo,
+    /// How it runs.
+    #[serde(default)]
+    pub execution: Execution,
+    /// What must hold before it runs.
+    #[serde(default)]
+    pub security: Security,
+    /// What becomes of its result.
+    #[serde(default)]
+    pub output: Output,
+}
+
+impl ToolDefinition {
+    /// A definition with every default: dangerous, in need of `execute`, taking an empty object.
+    pub fn new(name: impl Into<String>, description: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            title: None,
+            description: description.into(),
+            when: None,
+            when_not: None,
+            category: defaults::category(),
+            tags: Vec::new(),
+            aliases: Vec::new(),
+            examples: Vec::new(),
+            input_schema: defaults::object_schema(),
+            output_schema: None,
+            annotations: Annotations::default(),
+            risk: defaults::risk(),
+            permission: defaults::permission(),
+            source: Source::default(),
+            tenants: Vec::new(),
+            environments: Vec::new(),
+            errors: BTreeMap::new(),
+            undo: Undo::default(),
+            execution: Execution::default(),
+            security: Security::default(),
+            output: Output::default(),
+        }
+    }
+
+    /// The three-part text that a model reads: what it does, when to use it, when not.
+    pub fn full_description(&self) -> String {
+        let parts = [Some(self.description.as_str()), self.when.as_deref(), self.when_not.as_deref()];
+        parts.into_iter().flatten().map(str::trim).filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// The forms in which definitions are handed to the outside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Dialect {
+    /// `tools[]` of OpenAI Chat Completions.
+    Chat,
+    /// `tools[]` of the Model Context Protocol.
+    Mcp,
+}
+
+/// Hints about behaviour, named as in MCP.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Annotations {
+    /// Changes nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_only: Option<bool>,
+    /// May destroy something.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub destructive: Option<bool>,
+    /// Doing it twice is doing it once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idempotent: Option<bool>,
+    /// Reaches things outside of its system.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub open_world: Option<bool>,
+}
+
+/// Where a tool comes from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Source {
+    /// The kind of origin.
+    #[serde(default)]
+    pub kind: SourceKind,
+    /// The upstream's name in the configuration.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<String>,
+    /// The field it belongs to, such as `orders`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub domain: Option<String>,
+    /// Its version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+}
+
+impl Source {
+    /// A source of a kind, with nothing else known.
+    pub fn of(kind: SourceKind) -> Self {
+        Self { kind, server: None, domain: None, version: None }
+    }
+}
+
+impl Default for Source {
+    fn default() -> Self {
+        Self::of(SourceKind::Native)
+    }
+}
+
+/// The kinds of origin.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SourceKind {
+    /// Comes with Tollgate.
+    Builtin,
+    /// A function of the embedding program.
+    #[default]
+    Native,
+    /// A program from the configuration.
+    Program,
+    /// An HTTP request from the configuration.
+    Http,
+    /// A tool of an MCP server.
+    Mcp,
+}
+
+impl SourceKind {
+    /// The name in the ledger.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Builtin => "builtin",
+            Self::Native => "native",
+            Self::Program => "program",
+            Self::Http => "http",
+            Self::Mcp => "mcp",
+        }
+    }
+}
+
+/// How an effect is taken back.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Undo {
+    /// It is not.
+    #[default]
+    None,
+    /// The state before is kept and put back.
+    BeforeImage,
+    /// Another tool takes it back.
+    Tool(String),
+}
+
+/// How a tool runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Execution {
+    /// How long one run may take, in milliseconds.
+    pub timeout_ms: u64,
+    /// How often a retryable failure is tried again.
+    pub max_retries: u32,
+    /// The codes, the gate's or the tool's, that are tried again.
+    pub retryable_errors: Vec<String>,
+    /// Whether runs may overlap.
+    pub concurrency: Concurrency,
+    /// How many runs may overlap.
+    pub max_concurrent: usize,
+}
+
+impl Default for Execution {
+    fn default() -> Self {
+        Self {
+            timeout_ms: limits::TOOL_TIMEOUT_MS,
+            max_retries: 0,
+            retryable_errors: Vec::new(),
+            concurrency: Concurrency::Parallel,
+            max_concurrent: limits::TOOL_CONCURRENT_MAX,
+        }
+    }
+}
+
+/// Whether runs of one tool may overlap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Concurrency {
+    /// Up to `max_concurrent` at once.
+    Parallel,
+    /// One after the other.
+    Sequential,
+}
+
+/// What must hold before a tool runs.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Security {
+    /// A human is always asked.
+    pub requires_confirmation: bool,
+    /// Globs that every path among the arguments must match; empty means all.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub allowed_paths: Vec<String>,
+    /// Regular expressions that no text among the arguments may match.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub blocked_patterns: Vec<String>,
+}
+
+/// What becomes of a tool's result.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Output {
+    /// What the model sees of it, in characters; the whole is kept behind a handle.
+    pub max_length: usize,
+    /// What is said at the cut instead of «shown n of N».
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub truncation_message: Option<String>,
+    /// The form of the text.
+    pub format: OutputFormat,
+}
+
+impl Default for Output {
+    fn default() -> Self {
+        Self { max_length: limits::OUTPUT_CHARS_MAX, truncation_message: None, format: OutputFormat::Text }
+    }
+}
+
+/// The form of a result's text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OutputFormat {
+    /// Lines.
+    Text,
+    /// One JSON value.
+    Json,
+    /// Markdown.
+    Markdown,
+}
+
+mod defaults {
+    use super::{Category, Permission, Risk, Value, json};
+
+    pub(super) fn category() -> Category {
+        Category::Action
+    }
+
+    pub(super) fn object_schema() -> Value {
+        json!({ "type": "object", "properties": {} })
+    }
+
+    pub(super) fn risk() -> Risk {
+        Risk::Dangerous
+    }
+
+    pub(super) fn permission() -> Permission {
+        Permission::Execute
+    }
+}

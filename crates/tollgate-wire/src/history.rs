@@ -1,0 +1,319 @@
+//! A conversation, and its soundness: every call has exactly one result, right after the message that asks for it and
+//! in call order, under an id of its own. What the model wrote as arguments is replayed as JSON that every server
+//! accepts; the raw text stays in the message.
+
+use std::collections::{HashMap, HashSet};
+use std::{fmt, mem};
+
+use serde::de::Error as _;
+use serde::ser::{Error as _, SerializeMap};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use tollgate_types::{Code, ErrorObject};
+
+use crate::chat::EmptyContent;
+use crate::lower::Names;
+use crate::repair;
+use crate::stream::{CallDelta, arguments_text, scalar_text};
+use crate::turn::{ModelCall, Turn};
+
+/// One message. It deserializes from the text of a Chat Completions message.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Message {
+    /// What the model is told to be.
+    System(String),
+    /// What a person says.
+    User(String),
+    /// What the model says.
+    Assistant {
+        /// The text; empty when there is none.
+        text: String,
+        /// The calls it asks for.
+        calls: Vec<ModelCall>,
+    },
+    /// The result of one call.
+    Tool {
+        /// The call's id.
+        call_id: String,
+        /// What the model reads.
+        text: String,
+    },
+}
+
+/// A conversation.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct History {
+    messages: Vec<Message>,
+}
+
+impl From<Vec<Message>> for History {
+    fn from(messages: Vec<Message>) -> Self {
+        Self { messages }
+    }
+}
+
+impl History {
+    /// The messages, oldest first.
+    pub fn messages(&self) -> &[Message] {
+        &self.messages
+    }
+
+    /// Adds a message.
+    pub fn push(&mut self, message: Message) {
+        self.messages.push(message);
+    }
+
+    /// Adds what the model said. An id that an earlier turn used already is replaced, in the turn as well.
+    pub fn push_turn(&mut self, turn: &mut Turn) {
+        if !turn.calls.is_empty() {
+            let mut taken: HashSet<String> = self.calls().map(|call| call.id.clone()).collect();
+            for call in &mut turn.calls {
+                call.id = fresh(&call.id, &mut taken);
+            }
+        }
+        self.messages.push(Message::Assistant { text: turn.text.clone(), calls: turn.calls.clone() });
+    }
+
+    /// Forgets everything after the first `length` messages.
+    pub fn truncate(&mut self, length: usize) {
+        self.messages.truncate(length);
+    }
+
+    /// Makes the conversation sound, in both directions: a call without a result gets one that says so, a result
+    /// without a call goes, results move behind their calls, and ids that are empty or shared are replaced.
+    ///
+    /// Returns what was done, as short codes: `missing_result_filled`, `orphan_result_dropped`, `id_replaced`.
+    pub fn repair(&mut self) -> Vec<&'static str> {
+        let message = "the run was interrupted before the result of this call was kept";
+        let hint = "check whether it happened before you call again";
+        self.settle(&ErrorObject::new(Code::OutcomeUnknown, message).with_hint(hint))
+    }
+
+    /// [`History::repair`] with another result for calls that have none.
+    pub fn settle(&mut self, missing: &ErrorObject) -> Vec<&'static str> {
+        let mut notes = Vec::new();
+        let mut answers = self.take_answers(&mut notes);
+        let mut taken = HashSet::new();
+        let mut sound = Vec::with_capacity(self.messages.len());
+        for (at, mut message) in mem::take(&mut self.messages).into_iter().enumerate() {
+            let mut results = Vec::new();
+            match &mut message {
+                Message::Tool { .. } => continue,
+                Message::System(_) | Message::User(_) => {}
+                Message::Assistant { calls, .. } => {
+                    for (position, call) in calls.iter_mut().enumerate() {
+                        let id = fresh(&call.id, &mut taken);
+                        if id != call.id {
+                            note(&mut notes, "id_replaced");
+                        }
+                        call.id.clone_from(&id);
+                        let text = answers.remove(&(at, position)).unwrap_or_else(|| {
+                            note(&mut notes, "missing_result_filled");
+                            serde_json::to_string(missing).unwrap_or_default()
+                        });
+                        results.push(Message::Tool { call_id: id, text });
+                    }
+                }
+            }
+            sound.push(message);
+            sound.append(&mut results);
+        }
+        self.messages = sound;
+        notes
+    }
+
+    /// Which result answers which call, by message and place. Ids may repeat, so each result takes the first call
+    /// without one in the latest message that has its id.
+    fn take_answers(&mut self, notes: &mut Vec<&'static str>) -> HashMap<(usize, usize), String> {
+        let mut open: HashMap<String, Vec<(usize, usize)>> = HashMap::new();
+        let mut answers = HashMap::new();
+        for (at, message) in self.messages.iter_mut().enumerate() {
+            match message {
+                Message::System(_) | Message::User(_) => {}
+                Message::Assistant { calls, .. } => {
+                    for (position, call) in calls.iter().enumerate() {
+                        open.entry(call.id.clone()).or_default().push((at, position));
+                    }
+                }
+                Message::Tool { call_id, text } => {
+                    let slots = open.get_mut(call_id.as_str()).filter(|slots| !slots.is_empty());
+                    let Some(slots) = slots else {
+                        note(notes, "orphan_result_dropped");
+                        continue;
+                    };
+                    let latest = slots.last().map(|slot| slot.0);
+                    let first = slots.iter().position(|slot| Some(slot.0) == latest).unwrap_or_default();
+                    answers.insert(slots.remove(first), mem::take(text));
+                }
+            }
+        }
+        answers
+    }
+
+    fn calls(&self) -> impl Iterator<Item = &ModelCall> {
+        self.messages.iter().flat_map(|message| match message {
+            Message::Assistant { calls, .. } => calls.as_slice(),
+            Message::System(_) | Message::User(_) | Message::Tool { .. } => &[],
+        })
+    }
+}
+
+/// An id that nobody has, as near to the given one as can be; it is taken afterwards.
+fn fresh(id: &str, taken: &mut HashSet<String>) -> String {
+    let base = if id.is_empty() { "call" } else { id };
+    let mut candidate = base.to_owned();
+    let mut number = 1;
+    while (id.is_empty() && number == 1) || taken.contains(&candidate) {
+        candidate = format!("{base}_{number}");
+        number += 1;
+    }
+    taken.insert(candidate.clone());
+    candidate
+}
+
+fn note(notes: &mut Vec<&'static str>, code: &'static str) {
+    if !notes.contains(&code) {
+        notes.push(code);
+    }
+}
+
+/// A message on the wire.
+pub(crate) struct Printed<'a> {
+    pub(crate) message: &'a Message,
+    pub(crate) names: &'a Names,
+    pub(crate) empty_content: EmptyContent,
+}
+
+impl Serialize for Printed<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        match self.message {
+            Message::System(text) => {
+                map.serialize_entry("role", "system")?;
+                map.serialize_entry("content", text)?;
+            }
+            Message::User(text) => {
+                map.serialize_entry("role", "user")?;
+                map.serialize_entry("content", text)?;
+            }
+            Message::Tool { call_id, text } => {
+                map.serialize_entry("role", "tool")?;
+                map.serialize_entry("tool_call_id", call_id)?;
+                map.serialize_entry("content", text)?;
+            }
+            Message::Assistant { text, calls } => {
+                map.serialize_entry("role", "assistant")?;
+                match self.empty_content {
+                    _ if calls.is_empty() || !text.is_empty() => map.serialize_entry("content", text)?,
+                    EmptyContent::Null => map.serialize_entry("content", &())?,
+                    EmptyContent::Text => map.serialize_entry("content", "")?,
+                    EmptyContent::Omitted => {}
+                }
+                if !calls.is_empty() {
+                    let calls: Result<Vec<_>, _> = calls.iter().map(|call| print_call(call, self.names)).collect();
+                    map.serialize_entry("tool_calls", &calls.map_err(S::Error::custom)?)?;
+                }
+            }
+        }
+        map.end()
+    }
+}
+
+fn print_call(call: &ModelCall, names: &Names) -> Result<Box<RawValue>, serde_json::Error> {
+    #[derive(Serialize)]
+    struct Wire<'a> {
+        id: &'a str,
+        r#type: &'static str,
+        function: Function<'a>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        extra_content: &'a Option<Value>,
+    }
+    #[derive(Serialize)]
+    struct Function<'a> {
+        name: &'a str,
+        arguments: &'a str,
+    }
+    let name = names.on_wire(&call.name);
+    let replayed = replayable(&call.arguments);
+    let function = Function { name: &name, arguments: replayed.as_deref().unwrap_or(&call.arguments) };
+    let wire = Wire { id: &call.id, r#type: "function", function, extra_content: &call.provider_meta };
+    serde_json::value::to_raw_value(&wire)
+}
+
+/// What to replay instead of the raw arguments; nothing when they are a valid object already.
+fn replayable(arguments: &str) -> Option<String> {
+    if matches!(repair::strict(arguments), Ok(Value::Object(_))) {
+        return None;
+    }
+    Some(match repair::arguments(arguments) {
+        Ok(parsed) => parsed.value.to_string(),
+        Err(_) => json!({ "_raw": arguments }).to_string(),
+    })
+}
+
+#[derive(Deserialize)]
+struct Read<'a> {
+    role: String,
+    #[serde(borrow, default)]
+    content: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    tool_calls: Option<Vec<CallDelta<'a>>>,
+    #[serde(default)]
+    tool_call_id: Option<String>,
+}
+
+impl<'de> Deserialize<'de> for Message {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let read = Read::deserialize(deserializer)?;
+        let text = content_text(read.content).map_err(D::Error::custom)?;
+        Ok(match read.role.as_str() {
+            "system" | "developer" => Self::System(text),
+            "user" => Self::User(text),
+            "tool" => Self::Tool { call_id: read.tool_call_id.unwrap_or_default(), text },
+            "assistant" => {
+                let calls = read.tool_calls.unwrap_or_default().into_iter().map(read_call).collect();
+                Self::Assistant { text, calls }
+            }
+            role => return Err(D::Error::custom(format!("`{role}` is no role of a message"))),
+        })
+    }
+}
+
+fn read_call(delta: CallDelta<'_>) -> ModelCall {
+    let id = scalar_text(delta.id).into_owned();
+    let (name, arguments) = delta.function.map_or((None, None), |function| (function.name, function.arguments));
+    ModelCall {
+        wire_id: id.clone(),
+        id,
+        name: scalar_text(name).into_owned(),
+        arguments: arguments_text(arguments),
+        provider_meta: delta.extra_content,
+        refusal: None,
+    }
+}
+
+/// A text, a list of text parts, or nothing. A part that is no text cannot be kept, so it is refused.
+fn content_text(content: Option<&RawValue>) -> Result<String, ContentFault> {
+    let Some(content) = content else { return Ok(String::new()) };
+    match serde_json::from_str(content.get()) {
+        Ok(Value::String(text)) => Ok(text),
+        Ok(Value::Array(parts)) => parts
+            .iter()
+            .map(|part| part.get("text").and_then(Value::as_str).ok_or(ContentFault))
+            .collect::<Result<Vec<_>, _>>()
+            .map(|texts| texts.concat()),
+        _ => Err(ContentFault),
+    }
+}
+
+struct ContentFault;
+
+impl fmt::Display for ContentFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the content of a message is text or a list of text parts")
+    }
+}
+
+#[cfg(test)]
+mod tests;

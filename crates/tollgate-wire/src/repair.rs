@@ -1,0 +1,164 @@
+//! From the text that a model wrote to the JSON that the gate uses. What is lossless and unambiguous is mended and
+//! reported; everything else is refused with the place where it is wrong. Nothing is ever guessed or closed.
+
+mod extent;
+mod parser;
+
+use serde_json::{Map, Value};
+use tollgate_types::{Code, ErrorObject, Repair, limits};
+
+pub(crate) use extent::Extent;
+use parser::{Mode, Parser};
+
+/// Arguments as a value, and what was mended on the way.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Parsed {
+    /// The arguments; always an object.
+    pub value: Value,
+    /// What was mended, each rule once, at the first place that needed it.
+    pub repairs: Vec<Repair>,
+}
+
+/// Why a text is not JSON that can be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct JsonFault {
+    /// `invalid_json`, or `invalid_arguments` for JSON of the wrong kind or size.
+    pub code: Code,
+    /// What is wrong and where, with a short excerpt.
+    pub message: String,
+    /// What to do next.
+    pub hint: Option<String>,
+    /// The byte offset into the text.
+    pub offset: usize,
+}
+
+impl From<JsonFault> for ErrorObject {
+    fn from(fault: JsonFault) -> Self {
+        Self { hint: fault.hint, ..Self::new(fault.code, fault.message) }
+    }
+}
+
+/// Reads JSON exactly: RFC 8259 and I-JSON's rules (RFC 7493) that keep meaning, so no duplicate keys, lone surrogates
+/// or numbers that would change. Linear in the text; nesting is limited by [`limits::JSON_DEPTH_MAX`].
+///
+/// # Errors
+/// The first thing that is wrong.
+pub fn strict(text: &str) -> Result<Value, JsonFault> {
+    check_size(text)?;
+    Parser::new(text, Mode::Strict).document().map(|(value, _)| value)
+}
+
+/// Reads the arguments of a call, mending what can be mended without guessing.
+///
+/// Rules: `empty_arguments` (nothing or `null`), `double_encoded` (an object inside one JSON string),
+/// `control_chars_escaped`, `code_fence`, `trailing_comma`, `single_quotes`, `python_literal`, `unquoted_key`,
+/// `comment`.
+///
+/// ```
+/// use tollgate_wire::repair::arguments;
+///
+/// let parsed = arguments("```json\n{'in_stock': True,}\n```").unwrap();
+/// assert_eq!(parsed.value, serde_json::json!({"in_stock": true}));
+/// assert_eq!(parsed.repairs[0].rule, "code_fence");
+/// assert!(arguments(r#"{"path":"C:\data\reports"}"#).is_err()); // \d is illegal, but \r is not: nobody knows
+/// ```
+///
+/// # Errors
+/// `invalid_json` when the text cannot be read without guessing, `invalid_arguments` when it is no object.
+pub fn arguments(text: &str) -> Result<Parsed, JsonFault> {
+    check_size(text)?;
+    if text.trim_ascii().is_empty() {
+        return Ok(empty());
+    }
+    let (value, mut repairs) = read(text)?;
+    match value {
+        Value::Object(_) => Ok(Parsed { value, repairs }),
+        Value::Null => Ok(empty()),
+        Value::String(inner) => match read(&inner) {
+            Ok((value @ Value::Object(_), inner_repairs)) => {
+                repairs.push(Repair::new("", "double_encoded"));
+                repairs.extend(inner_repairs);
+                Ok(Parsed { value, repairs })
+            }
+            Ok(_) | Err(_) => Err(not_an_object("a string")),
+        },
+        Value::Array(_) => Err(not_an_object("an array")),
+        Value::Number(_) => Err(not_an_object("a number")),
+        Value::Bool(_) => Err(not_an_object("a boolean")),
+    }
+}
+
+/// The parts of a text that is nothing but two or more different JSON objects in a row: parallel calls that a server
+/// ran together. Equal objects are one call said twice or two calls; that cannot be known, so they are not split.
+pub(crate) fn objects(text: &str) -> Option<Vec<&str>> {
+    let mut parts = Vec::new();
+    let mut rest = text.trim_ascii();
+    while !rest.is_empty() {
+        let mut extent = Extent::default();
+        let end = rest.bytes().position(|byte| {
+            extent.feed_byte(byte);
+            extent.has_ended()
+        })?;
+        let (part, tail) = rest.split_at_checked(end + 1)?;
+        if !matches!(strict(part), Ok(Value::Object(_)))
+            || parts.contains(&part)
+            || parts.len() == limits::CALLS_PER_TURN_MAX
+        {
+            return None;
+        }
+        parts.push(part);
+        rest = tail.trim_ascii_start();
+    }
+    (parts.len() > 1).then_some(parts)
+}
+
+fn read(text: &str) -> Result<(Value, Vec<Repair>), JsonFault> {
+    if let Ok(value) = Parser::new(text, Mode::Strict).document() {
+        return Ok(value);
+    }
+    // What the mending parser refuses is the reason worth telling: the rest would have been mended.
+    let Some((start, end)) = fenced(text) else { return Parser::new(text, Mode::Mending).document() };
+    let (value, mut repairs) = Parser::within(text, start, end, Mode::Mending).document()?;
+    repairs.insert(0, Repair::new("", "code_fence"));
+    Ok((value, repairs))
+}
+
+/// The span inside a Markdown code fence that is the whole text.
+fn fenced(text: &str) -> Option<(usize, usize)> {
+    let body = text.trim_ascii().strip_prefix("```")?.strip_suffix("```")?;
+    let body = body.trim_start_matches(|c: char| c.is_ascii_alphanumeric());
+    if !body.starts_with([' ', '\t', '\r', '\n', '{']) {
+        return None;
+    }
+    let start = body.as_ptr().addr() - text.as_ptr().addr();
+    Some((start, start + body.len()))
+}
+
+fn empty() -> Parsed {
+    Parsed { value: Value::Object(Map::new()), repairs: vec![Repair::new("", "empty_arguments")] }
+}
+
+fn not_an_object(kind: &str) -> JsonFault {
+    JsonFault {
+        code: Code::InvalidArguments,
+        message: format!("arguments must be a JSON object, not {kind}"),
+        hint: Some("send an object whose keys are the tool's parameters".to_owned()),
+        offset: 0,
+    }
+}
+
+fn check_size(text: &str) -> Result<(), JsonFault> {
+    if text.len() <= limits::ARGUMENTS_BYTES_MAX {
+        return Ok(());
+    }
+    Err(JsonFault {
+        code: Code::InvalidArguments,
+        message: format!("{} bytes of JSON are more than the limit of {}", text.len(), limits::ARGUMENTS_BYTES_MAX),
+        hint: Some("send less in one call, or write it to a file and name the file".to_owned()),
+        offset: limits::ARGUMENTS_BYTES_MAX,
+    })
+}
+
+#[cfg(test)]
+mod tests;

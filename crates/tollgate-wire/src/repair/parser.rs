@@ -1,0 +1,413 @@
+//! One recursive-descent JSON parser with two modes. In the strict one every deviation is a fault; in the mending one
+//! the lossless deviations are recorded and passed over. Recursion is bounded by the depth limit.
+
+use serde_json::map::Entry;
+use serde_json::{Map, Number, Value};
+use tollgate_types::{Code, Repair, limits};
+
+use super::JsonFault;
+
+const EXCERPT_CHARS_MAX: usize = 24;
+const TRUNCATED: &str = "possibly truncated: send the whole call again, shorter or in several calls";
+
+/// What becomes of lossless deviations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mode {
+    Strict,
+    Mending,
+}
+
+/// Where the parser is, as a list that lives on the stack and costs nothing until a repair asks for it.
+enum Path<'p> {
+    Root,
+    Key(&'p Path<'p>, &'p str),
+    Item(&'p Path<'p>, usize),
+}
+
+impl Path<'_> {
+    fn pointer(&self) -> String {
+        match self {
+            Self::Root => String::new(),
+            Self::Key(parent, key) => format!("{}/{}", parent.pointer(), key.replace('~', "~0").replace('/', "~1")),
+            Self::Item(parent, at) => format!("{}/{at}", parent.pointer()),
+        }
+    }
+}
+
+pub(super) struct Parser<'t> {
+    text: &'t str,
+    bytes: &'t [u8],
+    at: usize,
+    mode: Mode,
+    repairs: Vec<Repair>,
+}
+
+impl<'t> Parser<'t> {
+    pub(super) fn new(text: &'t str, mode: Mode) -> Self {
+        Self { text, bytes: text.as_bytes(), at: 0, mode, repairs: Vec::new() }
+    }
+
+    /// Reads only a span of the text; places in messages still count from the start of the whole.
+    pub(super) fn within(text: &'t str, start: usize, end: usize, mode: Mode) -> Self {
+        let bytes = text.as_bytes().get(..end).unwrap_or_default();
+        Self { text, bytes, at: start, mode, repairs: Vec::new() }
+    }
+
+    /// Reads exactly one value and nothing after it.
+    pub(super) fn document(mut self) -> Result<(Value, Vec<Repair>), JsonFault> {
+        self.skip_space(&Path::Root)?;
+        let value = self.value(&Path::Root, 0)?;
+        self.skip_space(&Path::Root)?;
+        match self.peek() {
+            None => Ok((value, self.repairs)),
+            Some(b'{') => {
+                let fault = self.fault(self.at, "a second JSON value after the first");
+                Err(JsonFault { hint: Some("make one call for each object".to_owned()), ..fault })
+            }
+            Some(_) => Err(self.fault(self.at, "unexpected text after the JSON value")),
+        }
+    }
+
+    fn value(&mut self, path: &Path<'_>, depth: usize) -> Result<Value, JsonFault> {
+        match self.peek() {
+            Some(b'{') => self.object(path, self.deeper(depth)?).map(Value::Object),
+            Some(b'[') => self.array(path, self.deeper(depth)?).map(Value::Array),
+            Some(b'"') => self.string(b'"', path).map(Value::String),
+            Some(b'\'') if self.mode == Mode::Mending => self.single_quoted(path).map(Value::String),
+            Some(b'-' | b'0'..=b'9') => self.number(),
+            Some(b'a'..=b'z' | b'A'..=b'Z') => self.literal(path),
+            _ => Err(self.expected("a value")),
+        }
+    }
+
+    fn deeper(&self, depth: usize) -> Result<usize, JsonFault> {
+        if depth < limits::JSON_DEPTH_MAX {
+            return Ok(depth + 1);
+        }
+        Err(self.fault(self.at, format!("nested deeper than {} levels", limits::JSON_DEPTH_MAX)))
+    }
+
+    fn object(&mut self, path: &Path<'_>, depth: usize) -> Result<Map<String, Value>, JsonFault> {
+        let mut map = Map::new();
+        self.at += 1;
+        self.skip_space(path)?;
+        if self.eat(b'}') {
+            return Ok(map);
+        }
+        loop {
+            let key_at = self.at;
+            let key = self.key(path)?;
+            self.skip_space(path)?;
+            if !self.eat(b':') {
+                return Err(self.expected("`:` after the key"));
+            }
+            self.skip_space(path)?;
+            let value = self.value(&Path::Key(path, &key), depth)?;
+            match map.entry(key) {
+                Entry::Vacant(entry) => entry.insert(value),
+                Entry::Occupied(entry) => {
+                    return Err(self.fault(key_at, format!("the key `{}` stands twice", excerpt(entry.key()))));
+                }
+            };
+            self.skip_space(path)?;
+            if self.closes(b'}', path)? {
+                return Ok(map);
+            }
+        }
+    }
+
+    fn key(&mut self, path: &Path<'_>) -> Result<String, JsonFault> {
+        match self.peek() {
+            Some(b'"') => self.string(b'"', path),
+            Some(b'\'') if self.mode == Mode::Mending => self.single_quoted(path),
+            Some(b'a'..=b'z' | b'A'..=b'Z' | b'_' | b'$') if self.mode == Mode::Mending => {
+                self.mend("unquoted_key", path, "")?;
+                Ok(self.word().to_owned())
+            }
+            _ => Err(self.expected("a key in double quotes")),
+        }
+    }
+
+    fn array(&mut self, path: &Path<'_>, depth: usize) -> Result<Vec<Value>, JsonFault> {
+        let mut items = Vec::new();
+        self.at += 1;
+        self.skip_space(path)?;
+        if self.eat(b']') {
+            return Ok(items);
+        }
+        loop {
+            items.push(self.value(&Path::Item(path, items.len()), depth)?);
+            self.skip_space(path)?;
+            if self.closes(b']', path)? {
+                return Ok(items);
+            }
+        }
+    }
+
+    /// After a member: either the container ends here, or the next member begins.
+    fn closes(&mut self, close: u8, path: &Path<'_>) -> Result<bool, JsonFault> {
+        if self.eat(close) {
+            return Ok(true);
+        }
+        let comma_at = self.at;
+        if !self.eat(b',') {
+            return Err(self.expected(if close == b'}' { "`,` or `}`" } else { "`,` or `]`" }));
+        }
+        self.skip_space(path)?;
+        if self.peek() != Some(close) {
+            return Ok(false);
+        }
+        self.mend_at(comma_at, "trailing_comma", path, "a comma after the last member")?;
+        self.at += 1;
+        Ok(true)
+    }
+
+    fn single_quoted(&mut self, path: &Path<'_>) -> Result<String, JsonFault> {
+        self.mend("single_quotes", path, "")?;
+        self.string(b'\'', path)
+    }
+
+    fn string(&mut self, quote: u8, path: &Path<'_>) -> Result<String, JsonFault> {
+        self.at += 1;
+        let mut out = String::new();
+        let mut from = self.at;
+        loop {
+            let rest = self.bytes.get(self.at..).unwrap_or_default();
+            let run = rest.iter().position(|&byte| byte == quote || byte == b'\\' || byte < 0x20);
+            self.at += run.unwrap_or(rest.len());
+            match self.peek() {
+                None => return Err(self.truncated("the string is not closed")),
+                Some(b'\\') => {
+                    out.push_str(self.since(from));
+                    out.push(self.escape(quote)?);
+                    from = self.at;
+                }
+                Some(byte) if byte == quote => {
+                    out.push_str(self.since(from));
+                    self.at += 1;
+                    return Ok(out);
+                }
+                Some(_) => {
+                    self.mend("control_chars_escaped", path, "a raw control character in a string")?;
+                    self.at += 1;
+                }
+            }
+        }
+    }
+
+    fn escape(&mut self, quote: u8) -> Result<char, JsonFault> {
+        let start = self.at;
+        self.at += 1;
+        let Some(byte) = self.peek() else { return Err(self.truncated("the string is not closed")) };
+        self.at += 1;
+        Ok(match byte {
+            b'"' | b'\\' | b'/' => char::from(byte),
+            b'\'' if quote == b'\'' => '\'',
+            b'b' => '\u{8}',
+            b'f' => '\u{c}',
+            b'n' => '\n',
+            b'r' => '\r',
+            b't' => '\t',
+            b'u' => return self.unicode(start),
+            _ => {
+                let fault = self.fault(start, "a backslash that escapes nothing");
+                return Err(JsonFault { hint: Some("write each backslash of a text as `\\\\`".to_owned()), ..fault });
+            }
+        })
+    }
+
+    fn unicode(&mut self, start: usize) -> Result<char, JsonFault> {
+        let unit = self.hex4()?;
+        let mut units = vec![unit];
+        if (0xD800..0xDC00).contains(&unit) {
+            match self.bytes.get(self.at..).unwrap_or_default() {
+                [] | [b'\\'] => return Err(self.truncated("the string is not closed")),
+                [b'\\', b'u', ..] => {
+                    self.at += 2;
+                    units.push(self.hex4()?);
+                }
+                _ => {}
+            }
+        }
+        match char::decode_utf16(units).next() {
+            Some(Ok(char)) => Ok(char),
+            _ => Err(self.fault(start, "half of a surrogate pair")),
+        }
+    }
+
+    fn hex4(&mut self) -> Result<u16, JsonFault> {
+        let mut unit = 0;
+        for _ in 0..4 {
+            let Some(byte) = self.peek() else { return Err(self.truncated("the string is not closed")) };
+            let Some(digit) = char::from(byte).to_digit(16).and_then(|digit| u16::try_from(digit).ok()) else {
+                return Err(self.expected("four hexadecimal digits after `\\u`"));
+            };
+            unit = unit << 4 | digit;
+            self.at += 1;
+        }
+        Ok(unit)
+    }
+
+    fn number(&mut self) -> Result<Value, JsonFault> {
+        let start = self.at;
+        self.eat(b'-');
+        if !self.eat(b'0') {
+            self.digits()?;
+        }
+        let mut is_integer = true;
+        if self.eat(b'.') {
+            is_integer = false;
+            self.digits()?;
+        }
+        if self.eat(b'e') || self.eat(b'E') {
+            is_integer = false;
+            let _ = self.eat(b'+') || self.eat(b'-');
+            self.digits()?;
+        }
+        let text = self.since(start);
+        if matches!(self.peek(), Some(b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' | b'_' | b'.')) {
+            return Err(self.fault(start, "a number that JSON does not know"));
+        }
+        // `-0` is a float, as for serde_json: an integer has no negative zero.
+        let integer = if is_integer && text != "-0" {
+            text.parse::<u64>().map(Number::from).or_else(|_| text.parse::<i64>().map(Number::from)).ok()
+        } else {
+            None
+        };
+        if let Some(integer) = integer {
+            return Ok(Value::Number(integer));
+        }
+        if is_integer && text != "-0" {
+            let fault = self.fault(start, "an integer with more digits than can be kept");
+            return Err(JsonFault { hint: Some("send it as a string where the tool takes one".to_owned()), ..fault });
+        }
+        let float = text.parse::<f64>().ok().filter(|float| {
+            let mantissa = text.split(['e', 'E']).next().unwrap_or_default();
+            *float != 0.0 || !mantissa.bytes().any(|byte| matches!(byte, b'1'..=b'9'))
+        });
+        match float.and_then(Number::from_f64) {
+            Some(number) => Ok(Value::Number(number)),
+            None => Err(self.fault(start, "a number outside of the range of a 64-bit float")),
+        }
+    }
+
+    fn digits(&mut self) -> Result<(), JsonFault> {
+        let start = self.at;
+        while matches!(self.peek(), Some(b'0'..=b'9')) {
+            self.at += 1;
+        }
+        if self.at == start { Err(self.expected("a digit")) } else { Ok(()) }
+    }
+
+    fn literal(&mut self, path: &Path<'_>) -> Result<Value, JsonFault> {
+        let start = self.at;
+        let word = self.word();
+        let value = match word {
+            "true" | "True" => Value::Bool(true),
+            "false" | "False" => Value::Bool(false),
+            "null" | "None" => Value::Null,
+            _ if self.peek().is_none() && ["true", "false", "null"].iter().any(|whole| whole.starts_with(word)) => {
+                return Err(self.truncated("the text ends inside a value"));
+            }
+            _ => return Err(self.fault(start, "expected a value")),
+        };
+        if word.starts_with(|c: char| c.is_ascii_uppercase()) {
+            self.mend_at(start, "python_literal", path, "expected a value")?;
+        }
+        Ok(value)
+    }
+
+    fn word(&mut self) -> &'t str {
+        let start = self.at;
+        while matches!(self.peek(), Some(b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'_' | b'$' | b'-')) {
+            self.at += 1;
+        }
+        self.since(start)
+    }
+
+    fn skip_space(&mut self, path: &Path<'_>) -> Result<(), JsonFault> {
+        loop {
+            while matches!(self.peek(), Some(b' ' | b'\t' | b'\n' | b'\r')) {
+                self.at += 1;
+            }
+            if self.mode == Mode::Strict {
+                return Ok(());
+            }
+            let rest = self.bytes.get(self.at..).unwrap_or_default();
+            let length = if rest.starts_with(b"//") {
+                rest.iter().position(|&byte| byte == b'\n').unwrap_or(rest.len())
+            } else if let Some(inside) = rest.strip_prefix(b"/*") {
+                let Some(end) = inside.windows(2).position(|pair| pair == b"*/") else {
+                    return Err(self.truncated("the comment is not closed"));
+                };
+                end + 4
+            } else {
+                return Ok(());
+            };
+            self.mend("comment", path, "")?;
+            self.at += length;
+        }
+    }
+
+    /// Passes over a deviation, or refuses it when strict.
+    fn mend(&mut self, rule: &str, path: &Path<'_>, what: &str) -> Result<(), JsonFault> {
+        self.mend_at(self.at, rule, path, what)
+    }
+
+    fn mend_at(&mut self, offset: usize, rule: &str, path: &Path<'_>, what: &str) -> Result<(), JsonFault> {
+        if self.mode == Mode::Strict {
+            return Err(self.fault(offset, what));
+        }
+        if !self.repairs.iter().any(|repair| repair.rule == rule) {
+            self.repairs.push(Repair::new(path.pointer(), rule));
+        }
+        Ok(())
+    }
+
+    fn peek(&self) -> Option<u8> {
+        self.bytes.get(self.at).copied()
+    }
+
+    fn eat(&mut self, byte: u8) -> bool {
+        let is_next = self.peek() == Some(byte);
+        self.at += usize::from(is_next);
+        is_next
+    }
+
+    fn since(&self, start: usize) -> &'t str {
+        self.text.get(start..self.at).unwrap_or_default()
+    }
+
+    fn expected(&self, what: &str) -> JsonFault {
+        if self.at >= self.bytes.len() {
+            return self.truncated(&format!("the text ends where {what} should follow"));
+        }
+        self.fault(self.at, format!("expected {what}"))
+    }
+
+    fn truncated(&self, what: &str) -> JsonFault {
+        JsonFault { hint: Some(TRUNCATED.to_owned()), ..self.fault(self.bytes.len(), what) }
+    }
+
+    fn fault(&self, offset: usize, what: impl Into<String>) -> JsonFault {
+        let before = self.text.get(..offset).unwrap_or(self.text);
+        let line = before.bytes().filter(|&byte| byte == b'\n').count() + 1;
+        let column = before.chars().rev().take_while(|&c| c != '\n').count() + 1;
+        let mut message = what.into();
+        let found = excerpt(self.text.get(offset..).unwrap_or_default());
+        message.push_str(&format!(" at line {line} column {column}"));
+        if !found.is_empty() {
+            message.push_str(&format!(": `{found}`"));
+        }
+        JsonFault { code: Code::InvalidJson, message, hint: None, offset }
+    }
+}
+
+/// The beginning of a text, escaped so that it can stand in a message.
+fn excerpt(text: &str) -> String {
+    let mut out: String = text.chars().take(EXCERPT_CHARS_MAX).flat_map(char::escape_debug).collect();
+    if text.chars().nth(EXCERPT_CHARS_MAX).is_some() {
+        out.push('…');
+    }
+    out
+}

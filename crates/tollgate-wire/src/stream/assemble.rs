@@ -1,0 +1,363 @@
+//! Puts a turn together from fragments. Servers differ in how they number and name the fragments of a call; the rules
+//! of [`Assembler::place`] tell which call a fragment belongs to, and where that cannot be known nothing runs.
+
+use std::collections::HashSet;
+
+use serde_json::Value;
+use serde_json::value::RawValue;
+use tollgate_types::{Code, ErrorObject, limits};
+
+use super::delta::{CallDelta, Chunk, Delta, Unescape, integer, scalar_text};
+use crate::chat::WireFault;
+use crate::lower::Names;
+use crate::repair::{self, Extent};
+use crate::turn::{Finish, ModelCall, Turn, Usage, looks_like_a_call};
+
+/// Calls that are held of one turn before the reply counts as broken. The loop answers fewer.
+const CALLS_HELD_MAX: usize = 8 * limits::CALLS_PER_TURN_MAX;
+
+/// Collects chunks into a turn.
+#[derive(Debug, Default)]
+pub(crate) struct Assembler {
+    text: String,
+    text_pieces: Unescape,
+    calls: Vec<Building>,
+    finish: Option<Finish>,
+    usage: Option<Usage>,
+    diagnostics: Vec<String>,
+    bytes: usize,
+    has_choice: bool,
+}
+
+#[derive(Debug, Default)]
+struct Building {
+    index: i64,
+    wire_id: String,
+    name: String,
+    arguments: String,
+    extent: Extent,
+    pieces: Unescape,
+    provider_meta: Option<Value>,
+    broken: Option<&'static str>,
+}
+
+/// Where a fragment belongs.
+enum Place {
+    Call(usize),
+    New,
+    /// It says again what is there already.
+    Repeat,
+    /// It names no call.
+    Orphan,
+}
+
+impl Assembler {
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
+    pub(crate) fn has_finish(&self) -> bool {
+        self.finish.is_some()
+    }
+
+    /// Whether anything of a completion was there.
+    pub(crate) fn has_choice(&self) -> bool {
+        self.has_choice
+    }
+
+    /// Takes one chunk, or a whole reply.
+    pub(crate) fn push(&mut self, json: &str) -> Result<(), WireFault> {
+        self.bytes += json.len();
+        if self.bytes > limits::HTTP_BODY_BYTES_MAX {
+            return Err(WireFault::TooLarge { limit: limits::HTTP_BODY_BYTES_MAX, unit: "bytes" });
+        }
+        let chunk: Chunk<'_> = serde_json::from_str(json).map_err(|e| WireFault::malformed(e, json))?;
+        if let Some(error) = chunk.error {
+            return Err(WireFault::Server { message: error_text(error) });
+        }
+        if let Some(usage) = chunk.usage {
+            self.usage = serde_json::from_str(usage.get()).ok().or(self.usage);
+        }
+        if chunk.choices.is_none() && chunk.usage.is_none() {
+            self.note("event_ignored");
+        }
+        for choice in chunk.choices.unwrap_or_default() {
+            if integer(choice.index).unwrap_or(0) != 0 {
+                self.note("other_choice_ignored");
+                continue;
+            }
+            self.has_choice = true;
+            if let Some(delta) = choice.delta {
+                self.take(&delta, Whole::No, json)?;
+            }
+            if let Some(message) = choice.message {
+                self.take(&message, Whole::Yes, json)?;
+            }
+            match scalar_text(choice.finish_reason) {
+                word if word.is_empty() => {}
+                word => self.finish = Some(Finish::from(word.into_owned())),
+            }
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, delta: &Delta<'_>, whole: Whole, json: &str) -> Result<(), WireFault> {
+        if let Some(content) = delta.content {
+            self.take_content(content);
+        }
+        if let Some(refusal) = delta.refusal {
+            self.note("refusal");
+            self.take_content(refusal);
+        }
+        let calls = delta.call_deltas().map_err(|e| WireFault::malformed(e, json))?;
+        for (position, call) in calls.into_iter().enumerate() {
+            self.take_call(i64::try_from(position).unwrap_or(i64::MAX), call, whole);
+            if self.calls.len() > CALLS_HELD_MAX {
+                return Err(WireFault::TooLarge { limit: CALLS_HELD_MAX, unit: "calls" });
+            }
+        }
+        Ok(())
+    }
+
+    /// Text, or a list of parts of which the texts count.
+    fn take_content(&mut self, content: &RawValue) {
+        if content.get().starts_with('"') {
+            self.text.push_str(&self.text_pieces.piece(content));
+            return;
+        }
+        let parts: Vec<Value> = serde_json::from_str(content.get()).unwrap_or_default();
+        for part in &parts {
+            match part.get("text").and_then(Value::as_str) {
+                Some(text) => self.text.push_str(text),
+                None => self.note("content_part_ignored"),
+            }
+        }
+    }
+
+    fn take_call(&mut self, position: i64, delta: CallDelta<'_>, whole: Whole) {
+        let explicit = integer(delta.index);
+        let index = explicit.unwrap_or(position);
+        let id = scalar_text(delta.id);
+        let (name, fragment) = delta.function.map_or((None, None), |function| (function.name, function.arguments));
+        let name = scalar_text(name);
+        let place = match whole {
+            Whole::Yes => Place::New,
+            Whole::No => self.place(explicit, index, &id, &name, fragment),
+        };
+        let at = match place {
+            Place::Call(at) => at,
+            Place::Repeat => return self.note("repeated_call_ignored"),
+            Place::Orphan => match self.adopt(index, fragment) {
+                Some(at) => at,
+                None => return,
+            },
+            Place::New => {
+                if matches!(whole, Whole::No) && self.calls.iter().any(|call| call.index == index) {
+                    self.note("index_reused");
+                }
+                self.calls.push(Building { index, ..Building::default() });
+                self.calls.len() - 1
+            }
+        };
+        let Some(call) = self.calls.get_mut(at) else { return };
+        if call.wire_id.is_empty() {
+            call.wire_id = id.into_owned();
+        }
+        if call.name.is_empty() {
+            call.name = name.into_owned();
+        }
+        if delta.extra_content.is_some() {
+            call.provider_meta = delta.extra_content;
+        }
+        if let Some(code) = fragment.and_then(|fragment| call.append(fragment)) {
+            self.note(code);
+        }
+    }
+
+    /// Which call a fragment belongs to, by its id, then its index, then what the call still lacks.
+    fn place(&self, explicit: Option<i64>, index: i64, id: &str, name: &str, fragment: Option<&RawValue>) -> Place {
+        let brings_text = fragment.is_some_and(|raw| !is_blank(raw));
+        let last = |fits: &dyn Fn(&Building) -> bool| self.calls.iter().rposition(fits);
+        let at = |found: usize| self.calls.get(found);
+        if !id.is_empty() {
+            let same = last(&|call| call.wire_id == id && (explicit.is_none() || call.index == index));
+            if let Some((found, call)) = same.and_then(|found| Some((found, at(found)?))) {
+                let is_other = !name.is_empty() && !call.name.is_empty() && name != call.name;
+                let is_again = !name.is_empty() && call.extent.has_ended() && brings_text && call.arguments != "{}";
+                return match fragment.filter(|_| is_again) {
+                    Some(raw) if Unescape::default().piece(raw).trim_ascii() == call.arguments.trim_ascii() => {
+                        Place::Repeat
+                    }
+                    None if !is_other => Place::Call(found),
+                    Some(_) | None => Place::New,
+                };
+            }
+            // The same call under another index: a fragment without a name begins nothing.
+            if let Some(found) = last(&|call| call.wire_id == id).filter(|_| name.is_empty()) {
+                return Place::Call(found);
+            }
+        }
+        let Some((found, call)) = last(&|call| call.index == index).and_then(|found| Some((found, at(found)?))) else {
+            return if id.is_empty() && name.is_empty() { Place::Orphan } else { Place::New };
+        };
+        let is_other_id = !id.is_empty() && !call.wire_id.is_empty();
+        let has_ended = call.extent.has_ended();
+        let begins = if name.is_empty() {
+            is_other_id && (has_ended || !brings_text)
+        } else {
+            is_other_id
+                || (!call.name.is_empty() && name != call.name)
+                || (!call.name.is_empty() && has_ended && (brings_text || !id.is_empty()))
+        };
+        if begins { Place::New } else { Place::Call(found) }
+    }
+
+    /// A fragment that names no call belongs to the only one that is still open. With several, none of them may run.
+    fn adopt(&mut self, index: i64, fragment: Option<&RawValue>) -> Option<usize> {
+        fragment.filter(|raw| !is_blank(raw))?;
+        let is_open = |call: &Building| !call.extent.has_ended();
+        if self.calls.iter().filter(|call| is_open(call)).count() != 1 {
+            self.note("orphan_fragment_dropped");
+            for call in self.calls.iter_mut().filter(|call| is_open(call)) {
+                call.broken = Some("a piece of its arguments could belong to several calls");
+            }
+            return None;
+        }
+        let at = self.calls.iter().position(is_open)?;
+        self.note("orphan_fragment_reattached");
+        self.calls.get_mut(at)?.index = index;
+        Some(at)
+    }
+
+    /// The turn. Calls get our ids, the tools' own names, and a refusal where they are not whole.
+    pub(crate) fn finish(mut self, names: &Names) -> Result<Turn, WireFault> {
+        let finish = match self.finish.take() {
+            Some(finish) => finish,
+            None if self.calls.is_empty() => Finish::Stop,
+            None => Finish::ToolCalls,
+        };
+        if self.text_pieces.has_lost() {
+            self.note("half_a_surrogate_pair");
+        }
+        let mut calls = Vec::with_capacity(self.calls.len());
+        for building in std::mem::take(&mut self.calls) {
+            let (name, code) = names.resolve(&building.name);
+            let name = name.to_owned();
+            if let Some(code) = code {
+                self.note(code);
+            }
+            let split = if building.extent.has_more() { repair::objects(&building.arguments) } else { None };
+            let Some(parts) = split else {
+                calls.push(building.into_call(name, &finish));
+                continue;
+            };
+            self.note("joined_arguments_split");
+            for part in parts {
+                let call = Building {
+                    wire_id: building.wire_id.clone(),
+                    arguments: part.to_owned(),
+                    provider_meta: building.provider_meta.clone(),
+                    broken: building.broken,
+                    ..Building::default()
+                };
+                calls.push(call.into_call(name.clone(), &finish));
+            }
+        }
+        if name_ids(&mut calls) {
+            self.note("id_replaced");
+        }
+        if calls.is_empty() && looks_like_a_call(&self.text, names) {
+            self.note("text_tool_call_suspected");
+        }
+        Ok(Turn { text: self.text, calls, finish, usage: self.usage, diagnostics: self.diagnostics })
+    }
+
+    fn note(&mut self, code: &str) {
+        if !self.diagnostics.iter().any(|known| known == code) {
+            self.diagnostics.push(code.to_owned());
+        }
+    }
+}
+
+/// Whether fragments of a call can follow.
+#[derive(Clone, Copy)]
+enum Whole {
+    Yes,
+    No,
+}
+
+impl Building {
+    /// Adds a piece of the arguments; says what was odd about it.
+    fn append(&mut self, fragment: &RawValue) -> Option<&'static str> {
+        let mut odd = (!fragment.get().starts_with('"')).then_some("args_not_string");
+        let piece = self.pieces.piece(fragment);
+        if self.extent.has_ended() && self.arguments.trim_ascii() == "{}" && piece.trim_ascii_start().starts_with('{') {
+            // Some servers open a call with `{}` and send the arguments after.
+            self.arguments.clear();
+            self.extent = Extent::default();
+            odd = Some("placeholder_replaced");
+        }
+        if self.arguments.len() + piece.len() > limits::ARGUMENTS_BYTES_MAX {
+            self.broken = Some("its arguments are larger than the limit");
+            return Some("args_too_large");
+        }
+        self.extent.feed(&piece);
+        self.arguments.push_str(&piece);
+        odd
+    }
+
+    fn into_call(self, name: String, finish: &Finish) -> ModelCall {
+        let broken = if self.pieces.has_lost() { Some("it holds half of a surrogate pair") } else { self.broken };
+        let refusal = if finish.is_cut() {
+            let message =
+                format!("the reply was cut (`{}`) before this call was complete, so it did not run", finish.as_str());
+            let hint = "possibly truncated: call again with less in one call, or in several smaller calls";
+            Some(ErrorObject::new(Code::InvalidJson, message).with_hint(hint))
+        } else {
+            broken.map(|why| {
+                ErrorObject::new(Code::InvalidJson, format!("the call did not arrive whole: {why}"))
+                    .with_hint("call again")
+            })
+        };
+        ModelCall {
+            id: String::new(),
+            wire_id: self.wire_id,
+            name,
+            arguments: self.arguments,
+            provider_meta: self.provider_meta,
+            refusal,
+        }
+    }
+}
+
+/// Gives each call an id of its own: the wire's where it is the first to use it, else one made from its place.
+fn name_ids(calls: &mut [ModelCall]) -> bool {
+    let mut taken: HashSet<String> = HashSet::new();
+    for call in calls.iter_mut().filter(|call| !call.wire_id.is_empty()) {
+        if taken.insert(call.wire_id.clone()) {
+            call.id.clone_from(&call.wire_id);
+        }
+    }
+    let mut has_replaced = false;
+    for (position, call) in calls.iter_mut().enumerate().filter(|(_, call)| call.id.is_empty()) {
+        has_replaced = true;
+        let mut id = format!("call_{}", position + 1);
+        while !taken.insert(id.clone()) {
+            id.push('_');
+        }
+        call.id = id;
+    }
+    has_replaced
+}
+
+fn is_blank(raw: &RawValue) -> bool {
+    matches!(raw.get().strip_prefix('"').and_then(|rest| rest.strip_suffix('"')), Some(inner) if inner.trim_ascii().is_empty())
+}
+
+fn error_text(error: &RawValue) -> String {
+    const ERROR_CHARS_MAX: usize = 500;
+    let value: Value = serde_json::from_str(error.get()).unwrap_or_default();
+    let message = value.get("message").unwrap_or(&value);
+    let text = message.as_str().map_or_else(|| message.to_string(), str::to_owned);
+    text.chars().take(ERROR_CHARS_MAX).collect()
+}

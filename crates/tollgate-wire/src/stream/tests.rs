@@ -1,0 +1,158 @@
+//! The table of what servers do with fragments, and that pieces of any size give the same turn.
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::turn::Finish;
+
+/// Reads chunks; answers the calls as `id name arguments`, `!` before those that must not run.
+fn calls(deltas: &[Value], finish: &str) -> (Vec<String>, Turn) {
+    let mut assembler = Assembler::default();
+    for delta in deltas {
+        assembler.push(&json!({"choices": [{"index": 0, "delta": {"tool_calls": delta}}]}).to_string()).unwrap();
+    }
+    assembler.push(&json!({"choices": [{"index": 0, "delta": {}, "finish_reason": finish}]}).to_string()).unwrap();
+    let turn = assembler.finish(&Names::of(["lookup", "ping"])).unwrap();
+    let line = |call: &crate::ModelCall| {
+        format!("{}{} {} {}", if call.refusal.is_some() { "!" } else { "" }, call.id, call.name, call.arguments)
+    };
+    (turn.calls.iter().map(line).collect(), turn)
+}
+
+/// One server's habit a line: what it sends, and what must come of it.
+#[test]
+fn fragments_find_their_call() {
+    #[derive(serde::Deserialize)]
+    struct Case {
+        name: String,
+        deltas: Vec<Value>,
+        calls: Vec<String>,
+        diagnostic: Option<String>,
+    }
+    for line in include_str!("fragments.jsonl").lines() {
+        let case: Case = serde_json::from_str(line).unwrap();
+        let (calls, turn) = calls(&case.deltas, "tool_calls");
+        assert_eq!(calls, case.calls, "{}", case.name);
+        let is_known = |code: &String| turn.diagnostics.contains(code);
+        assert!(case.diagnostic.as_ref().is_none_or(is_known), "{}: {:?}", case.name, turn.diagnostics);
+    }
+}
+
+#[test]
+fn the_calls_decide_and_cut_turns_do_not_run() {
+    let call = json!([{"index":0,"id":"c","function":{"name":"ping","arguments":"{}"}}]);
+    for (finish, runs) in [
+        ("stop", true),
+        ("tool_calls", true),
+        ("eos", true),
+        ("length", false),
+        ("content_filter", false),
+        ("error", false),
+    ] {
+        let (calls, turn) = calls(std::slice::from_ref(&call), finish);
+        assert_eq!(calls[0].starts_with('!'), !runs, "{finish}");
+        assert_eq!(turn.finish, Finish::from(finish.to_owned()));
+    }
+}
+
+#[test]
+fn halves_of_a_surrogate_pair_are_joined_over_pieces() {
+    let piece = |arguments: &str| {
+        format!(
+            r#"{{"choices":[{{"delta":{{"content":"{arguments}","tool_calls":[{{"index":0,"function":{{"name":"ping","arguments":"{arguments}"}}}}]}}}}]}}"#
+        )
+    };
+    for (pieces, text, runs) in [
+        ([r"a\ud83d", r"\ude00b"], "a😀b", true),
+        ([r"a\ud83d", "b"], "a\u{fffd}b", false),
+        ([r"\ude00", r"\n"], "\u{fffd}\n", false),
+    ] {
+        let mut assembler = Assembler::default();
+        for part in pieces {
+            assembler.push(&piece(part)).unwrap();
+        }
+        let turn = assembler.finish(&Names::default()).unwrap();
+        assert_eq!((turn.text.as_str(), turn.calls[0].arguments.as_str()), (text, text));
+        assert_eq!(turn.calls[0].refusal.is_none(), runs, "{pieces:?}");
+    }
+}
+
+#[test]
+fn wrong_kinds_do_no_harm() {
+    let odd = r#"{"id":1,"choices":[{"index":null,"finish_reason":null,"logprobs":[],"delta":{"role":"assistant","content":[{"type":"text","text":"hi"}],"tool_calls":null,"function_call":null,"x":{}}}],"usage":"none"}"#;
+    let mut assembler = Assembler::default();
+    assembler.push(odd).unwrap();
+    assembler.push(r#"{"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":4,"total_tokens":7}}"#).unwrap();
+    assembler.push(r#"{"choices":[{"index":1,"delta":{"content":"other"}}]}"#).unwrap();
+    let turn = assembler.finish(&Names::default()).unwrap();
+    assert_eq!((turn.text.as_str(), turn.usage), ("hi", Some(crate::Usage { input_tokens: 3, output_tokens: 4 })));
+}
+
+#[test]
+fn broken_replies_are_told_apart() {
+    let stream = |bytes: &str| {
+        let mut stream = ChatStream::default();
+        stream.push(bytes.as_bytes(), &mut |_| {}).and_then(|()| stream.finish(&Names::default()))
+    };
+    let text = r#"{"choices":[{"delta":{"content":"hi"}}]}"#;
+    assert_eq!(stream(&format!("data: {text}\n\n")), Err(WireFault::Closed));
+    assert_eq!(stream(&format!("data: {text}\n\ndata: [DO")), Err(WireFault::Closed));
+    assert_eq!(stream(&format!("data: {text}\n\ndata: [DONE]")).unwrap().text, "hi");
+    assert_eq!(stream(""), Err(WireFault::Closed));
+    let error = r#"{"error":{"message":"overloaded"}}"#;
+    for event in [format!("data: {error}\n\n"), format!("event: error\ndata: {error}\n\n"), format!("{error}\n\n")] {
+        assert_eq!(stream(&event), Err(WireFault::Server { message: "overloaded".to_owned() }), "{event}");
+    }
+    assert!(matches!(stream("data: <html>\n\n"), Err(WireFault::Malformed { .. })));
+    assert!(matches!(stream(&format!("data: {}\n\n", "[".repeat(200_000))), Err(WireFault::Malformed { .. })));
+    let mut endless = ChatStream::default();
+    let piece = vec![b'x'; 1 << 20];
+    let fault = (0..32).find_map(|_| endless.push(&piece, &mut |_| {}).err());
+    assert!(matches!(fault, Some(WireFault::TooLarge { .. })));
+}
+
+fn script(line: &str, texts: &[String]) -> Vec<u8> {
+    let mut out = format!("\u{feff}: hello{line}{line}");
+    for text in texts {
+        let chunk = json!({"choices": [{"delta": {"content": text, "tool_calls": [{"index": 0, "id": "c", "function": {"name": "ping", "arguments": json!(text).to_string()}}]}}]});
+        let chunk = chunk.to_string();
+        let (head, tail) = chunk.split_at("{\"choices\":[".len());
+        out.push_str(&format!("event: x{line}data: {head}{line}data:{tail}{line}id: 7{line}{line}"));
+    }
+    out.push_str(&format!(
+        "data: {}{line}{line}data: [DONE]{line}{line}",
+        json!({"choices": [{"finish_reason": "stop"}]})
+    ));
+    out.into_bytes()
+}
+
+proptest! {
+    #[test]
+    fn pieces_of_any_size_give_the_same_turn(
+        texts in prop::collection::vec(any::<String>(), 0..5),
+        line in prop::sample::select(vec!["\n", "\r\n", "\r"]),
+        cuts in prop::collection::vec(1_usize..40, 1..40),
+    ) {
+        let bytes = script(line, &texts);
+        let read = |pieces: &mut dyn Iterator<Item = &[u8]>| {
+            let mut stream = ChatStream::default();
+            let mut shown = String::new();
+            for piece in pieces {
+                stream.push(piece, &mut |text| shown.push_str(text)).unwrap();
+            }
+            (shown, stream.finish(&Names::default()).unwrap())
+        };
+        let whole = read(&mut std::iter::once(bytes.as_slice()));
+        let mut rest = bytes.as_slice();
+        let mut sizes = cuts.iter().cycle();
+        let mut pieces = std::iter::from_fn(|| {
+            let (piece, tail) = rest.split_at((*sizes.next()?).min(rest.len()));
+            rest = tail;
+            (!piece.is_empty()).then_some(piece)
+        });
+        let cut = read(&mut pieces);
+        prop_assert_eq!(&cut, &whole);
+        prop_assert_eq!(cut.0, texts.concat());
+    }
+}

@@ -1,0 +1,259 @@
+//! Wires the parts: configuration, ledger, store, policy, tools, gate.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tollgate_gate::{GateBuilder, Operator, SystemClock};
+use tollgate_guard::client::{Client, Origin};
+use tollgate_guard::redact::Redactor;
+use tollgate_ledger::{Ledger, Recovery};
+use tollgate_policy::{Policy, Role};
+use tollgate_store::{InstallKey, Store, Unsettled};
+use tollgate_tools::{HeaderValue, HttpSpec, HttpTool, ProgramTool};
+use tollgate_types::{ApprovalChannel, Clock, Secret, SourceKind, Tool, Workspace};
+
+use crate::config::{Http, Loaded, Runs, TextOrSecret, ToolConfig};
+use crate::overlay::Overlays;
+use crate::{Error, Tollgate};
+
+/// Makes a [`Tollgate`]. Without a word it has the built-in tools, the role `developer` and its data in `.tollgate`.
+pub struct Builder {
+    loaded: Loaded,
+    data_dir: Option<PathBuf>,
+    workspace: Option<PathBuf>,
+    roles: Vec<Role>,
+    tools: Vec<Arc<dyn Tool>>,
+    approvals: Option<Arc<dyn ApprovalChannel>>,
+    clock: Arc<dyn Clock>,
+    has_builtins: bool,
+}
+
+impl Builder {
+    pub(crate) fn new() -> Self {
+        Self {
+            loaded: Loaded::defaults("."),
+            data_dir: None,
+            workspace: None,
+            roles: Vec::new(),
+            tools: Vec::new(),
+            approvals: None,
+            clock: Arc::new(SystemClock::new()),
+            has_builtins: true,
+        }
+    }
+
+    /// Takes everything that a configuration says.
+    #[must_use]
+    pub fn config(mut self, loaded: Loaded) -> Self {
+        self.loaded = loaded;
+        self
+    }
+
+    /// Where the ledger, the state, kept results and keys live.
+    #[must_use]
+    pub fn data_dir(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.data_dir = Some(folder.into());
+        self
+    }
+
+    /// What the environment tools may touch.
+    #[must_use]
+    pub fn workspace(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.workspace = Some(folder.into());
+        self
+    }
+
+    /// Adds a role, or replaces a built-in one.
+    #[must_use]
+    pub fn role(mut self, role: Role) -> Self {
+        self.roles.push(role);
+        self
+    }
+
+    /// Adds a tool.
+    #[must_use]
+    pub fn tool(mut self, tool: impl Tool + 'static) -> Self {
+        self.tools.push(Arc::new(tool));
+        self
+    }
+
+    /// Leaves the built-in tools out.
+    #[must_use]
+    pub fn without_builtin_tools(mut self) -> Self {
+        self.has_builtins = false;
+        self
+    }
+
+    /// Asks a human at once, where a human must be asked; without a channel the call waits.
+    #[must_use]
+    pub fn approvals(mut self, channel: impl ApprovalChannel + 'static) -> Self {
+        self.approvals = Some(Arc::new(channel));
+        self
+    }
+
+    /// Uses another clock.
+    #[must_use]
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Opens the data folder, takes over what dead processes left, and makes the gate.
+    ///
+    /// # Errors
+    /// When the configuration, a tool, a role, the workspace or the data folder cannot be used.
+    pub async fn build(self) -> Result<Tollgate, Error> {
+        let workspace = existing("the workspace", &self.workspace.unwrap_or_else(|| self.loaded.workspace()))?;
+        let data_dir = made(&self.data_dir.unwrap_or_else(|| self.loaded.data_dir()), &workspace)?;
+        let (ledger, recovery) = Ledger::open(&data_dir, Arc::clone(&self.clock))?;
+        let (ledger, store) = (Arc::new(ledger), Store::new(&data_dir));
+        let operator = Operator::new(Arc::clone(&ledger), store.clone(), Arc::clone(&self.clock));
+        take_over(&operator, &recovery).await?;
+        let key = InstallKey::load(&data_dir)?;
+        let redactor = Redactor::new(key.as_bytes(), []);
+        let mut warnings = self.loaded.warnings();
+        let env = environment(&self.loaded, &redactor, &mut warnings).await;
+        let mut tools = self.tools;
+        if self.has_builtins {
+            tools.extend(tollgate_tools::base(tollgate_tools::BaseOptions { databases: databases(&self.loaded) }));
+        }
+        for tool in self.loaded.tools()? {
+            tools.extend(configured(&self.loaded, tool, &redactor, &mut warnings).await?);
+        }
+        let overlays = Overlays::read(&self.loaded)?;
+        let tools = tools.into_iter().map(|tool| overlays.apply(tool)).collect::<Result<Vec<_>, _>>()?;
+        let protected = [Some(data_dir.clone()), self.loaded.file.clone()].into_iter().flatten().collect();
+        let gate = GateBuilder {
+            policy: Policy::new(self.loaded.roles()?.into_iter().chain(self.roles))?,
+            ledger: Arc::clone(&ledger),
+            store,
+            key,
+            redactor: redactor.clone(),
+            approvals: self.approvals,
+            clock: Arc::clone(&self.clock),
+            workspace: Workspace { root: workspace, protected },
+            env,
+            environment: self.loaded.config.environment.clone(),
+            envelope: self.loaded.config.envelope,
+            sandbox: tollgate_sandbox::level().as_str(),
+        }
+        .build(tools)?;
+        Ok(Tollgate { gate, operator, redactor, clock: self.clock, loaded: self.loaded, data_dir, warnings })
+    }
+}
+
+fn existing(what: &'static str, folder: &Path) -> Result<PathBuf, Error> {
+    let fault = |why: String| Error::Folder { what, path: folder.to_owned(), why };
+    let real = folder.canonicalize().map_err(|error| fault(error.to_string()))?;
+    if real.is_dir() { Ok(real) } else { Err(fault("is not a folder".into())) }
+}
+
+fn made(folder: &Path, workspace: &Path) -> Result<PathBuf, Error> {
+    let fault = |why: String| Error::Folder { what: "the data folder", path: folder.to_owned(), why };
+    let mut builder = std::fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(folder).map_err(|error| fault(error.to_string()))?;
+    let real = existing("the data folder", folder)?;
+    if workspace.starts_with(&real) {
+        return Err(fault(
+            "holds the workspace: give the data a folder of its own, such as data_dir = \".tollgate\"".into(),
+        ));
+    }
+    Ok(real)
+}
+
+async fn take_over(operator: &Operator, recovery: &Recovery) -> Result<(), Error> {
+    let unknown = recovery
+        .unknown
+        .iter()
+        .map(|open| Unsettled {
+            attempt: open.attempt.clone(),
+            call_id: open.call_id.to_string(),
+            tool: open.tool.clone().unwrap_or_default(),
+            time: open.time.clone(),
+            caller: open.caller.as_ref().map(|caller| caller.subject.clone()).unwrap_or_default(),
+        })
+        .collect();
+    Ok(operator.take_over(unknown, recovery.never_started.clone()).await?)
+}
+
+fn databases(loaded: &Loaded) -> BTreeMap<String, PathBuf> {
+    loaded.config.databases.iter().map(|(name, database)| (name.clone(), loaded.path(&database.sqlite))).collect()
+}
+
+async fn environment(loaded: &Loaded, redactor: &Redactor, warnings: &mut Vec<String>) -> BTreeMap<String, String> {
+    let mut env = tollgate_sandbox::base_env();
+    for (name, value) in &loaded.config.env {
+        match resolve(value, loaded, redactor).await {
+            Ok(Resolved::Text(text)) => drop(env.insert(name.clone(), text)),
+            Ok(Resolved::Secret(secret)) => drop(env.insert(name.clone(), secret.expose().to_owned())),
+            Err(why) => warnings.push(format!("env.{name} is not set for programs: {why}")),
+        }
+    }
+    env
+}
+
+enum Resolved {
+    Text(String),
+    Secret(Secret),
+}
+
+async fn resolve(value: &TextOrSecret, loaded: &Loaded, redactor: &Redactor) -> Result<Resolved, String> {
+    match value {
+        TextOrSecret::Text(text) => Ok(Resolved::Text(text.clone())),
+        TextOrSecret::Secret(source) => {
+            let secret = source.resolve(&loaded.folder).await?;
+            redactor.add_secret(&secret);
+            Ok(Resolved::Secret(secret))
+        }
+    }
+}
+
+/// One `[[tool]]`. One that cannot get its secret costs only itself, and says so.
+async fn configured(
+    loaded: &Loaded,
+    tool: ToolConfig,
+    redactor: &Redactor,
+    warnings: &mut Vec<String>,
+) -> Result<Option<Arc<dyn Tool>>, Error> {
+    let ToolConfig { mut definition, runs } = tool;
+    let name = definition.name.clone();
+    let bad = |why: String| Error::BadTool { name: name.clone(), why };
+    match runs {
+        Runs::Command(command) => {
+            definition.source.kind = SourceKind::Program;
+            let folder = std::path::absolute(&loaded.folder).map_err(|error| bad(error.to_string()))?;
+            let tool = ProgramTool::new(definition, command, folder).map_err(|error| bad(error.to_string()))?;
+            Ok(Some(Arc::new(tool)))
+        }
+        Runs::Http(http) => {
+            definition.source.kind = SourceKind::Http;
+            let origin = Origin::of(&http.url).map_err(|error| bad(error.to_string()))?;
+            let spec = match spec(http, loaded, redactor).await {
+                Ok(spec) => spec,
+                Err(why) => {
+                    warnings.push(format!("tool `{name}` is not available: {why}"));
+                    return Ok(None);
+                }
+            };
+            let tool =
+                HttpTool::new(definition, spec, Client::new([origin])).map_err(|error| bad(error.to_string()))?;
+            Ok(Some(Arc::new(tool)))
+        }
+    }
+}
+
+async fn spec(http: Http, loaded: &Loaded, redactor: &Redactor) -> Result<HttpSpec, String> {
+    let mut headers = BTreeMap::new();
+    for (name, value) in http.headers {
+        let value = match resolve(&value, loaded, redactor).await? {
+            Resolved::Text(text) => HeaderValue::Plain(text),
+            Resolved::Secret(secret) => HeaderValue::Secret(secret),
+        };
+        headers.insert(name, value);
+    }
+    Ok(HttpSpec { method: http.method, url: http.url, headers })
+}

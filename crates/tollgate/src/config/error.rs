@@ -1,0 +1,101 @@
+//! What is wrong with a configuration: file, line, key, and what would be right.
+
+use std::fs;
+use std::path::Path;
+
+use tollgate_types::limits;
+
+/// A configuration that cannot be used.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{}{}: {}{message}", file.display(), place(*line), key.as_ref().map(|key| format!("`{key}`: ")).unwrap_or_default())]
+pub struct ConfigError {
+    /// The file.
+    pub file: Box<Path>,
+    /// The line, from 1; 0 when the whole file is meant.
+    pub line: usize,
+    /// Bytes from the start of the file.
+    pub offset: usize,
+    /// The key, dotted.
+    pub key: Option<String>,
+    /// What is wrong.
+    pub message: String,
+    /// What would be right.
+    pub hint: Option<String>,
+    /// The file's text.
+    pub text: Box<str>,
+}
+
+fn place(line: usize) -> String {
+    if line == 0 { String::new() } else { format!(":{line}") }
+}
+
+impl ConfigError {
+    pub(crate) fn at(
+        file: &Path,
+        text: &str,
+        offset: usize,
+        key: Option<String>,
+        message: String,
+        hint: Option<String>,
+    ) -> Self {
+        let before = text.get(..offset).unwrap_or(text);
+        let line = if text.is_empty() { 0 } else { before.matches('\n').count() + 1 };
+        Self { file: file.into(), line, offset, key, message, hint, text: text.into() }
+    }
+
+    pub(crate) fn whole(file: &Path, message: String, hint: &str) -> Self {
+        Self::at(file, "", 0, None, message, Some(hint.to_owned()))
+    }
+
+    pub(crate) fn toml(file: &Path, text: &str, source: &toml::de::Error) -> Self {
+        let offset = source.span().map_or(0, |span| span.start);
+        let message = source.message().trim().replace('\n', ", ");
+        let key = key_at(text, offset);
+        let hint = if message.starts_with("unknown field") {
+            "the keys are listed in docs/config.md".to_owned()
+        } else if key.as_deref().is_some_and(|key| key.ends_with("api_key")) {
+            "never the secret itself: write { env = \"NAME\" }, { file = \"PATH\" } or { command = [\"PROGRAM\"] }"
+                .to_owned()
+        } else {
+            "see docs/config.md, or write a fresh file with `tollgate init`".to_owned()
+        };
+        Self::at(file, text, offset, key, message, Some(hint))
+    }
+}
+
+/// The dotted key that stands at or before `offset`: the table header above it and the key of its line.
+fn key_at(text: &str, offset: usize) -> Option<String> {
+    let line_start = text.get(..offset)?.rfind('\n').map_or(0, |end| end + 1);
+    let line = text.get(line_start..)?.lines().next()?.trim();
+    let header = |line: &str| line.trim_start_matches('[').trim_end_matches(']').trim().to_owned();
+    if line.starts_with('[') {
+        return Some(header(line));
+    }
+    let key = line.split('=').next()?.trim();
+    let is_key = |key: &str| !key.is_empty() && key.chars().all(|c| c.is_alphanumeric() || "_-.\"".contains(c));
+    let key = is_key(key).then(|| key.to_owned())?;
+    let above = text.get(..line_start)?.lines().rev().find(|line| line.trim_start().starts_with('['));
+    Some(above.map(|line| format!("{}.{key}", header(line.trim()))).unwrap_or(key))
+}
+
+/// Reads a configuration file within its limit.
+pub(super) fn read(path: &Path) -> Result<String, ConfigError> {
+    let unread =
+        |message: String| ConfigError::whole(path, message, "check the path, or write one with `tollgate init`");
+    let metadata = fs::metadata(path).map_err(|error| unread(format!("cannot be read: {error}")))?;
+    if !metadata.is_file() {
+        return Err(unread("is not a file".into()));
+    }
+    if metadata.len() > limits::CONFIG_BYTES_MAX as u64 {
+        let message = format!("has {} bytes; a configuration has at most {}", metadata.len(), limits::CONFIG_BYTES_MAX);
+        return Err(unread(message));
+    }
+    let bytes = fs::read(path).map_err(|error| unread(format!("cannot be read: {error}")))?;
+    String::from_utf8(bytes).map_err(|error| {
+        let line =
+            error.as_bytes().iter().take(error.utf8_error().valid_up_to()).filter(|byte| **byte == b'\n').count();
+        let mut fault = ConfigError::whole(path, "is not UTF-8".into(), "save the file as UTF-8");
+        fault.line = line + 1;
+        fault
+    })
+}

@@ -1,0 +1,326 @@
+//! `tollgate.toml`: every key has a default, and with no file at all everything works in the current folder.
+
+mod error;
+mod find;
+mod page;
+mod secret;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use tollgate_types::ToolDefinition;
+use toml::Spanned;
+
+pub use error::ConfigError;
+pub use find::{Found, find};
+pub use page::{json_schema, page};
+pub use secret::{SecretSource, TextOrSecret};
+
+/// The whole file.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(title = "tollgate.toml")]
+pub struct Config {
+    /// Where the ledger, the state, kept results and keys live. Relative to the file's folder.
+    pub data_dir: PathBuf,
+    /// What the environment tools may touch; never the data folder or this file. Relative to the file's folder.
+    pub workspace: PathBuf,
+    /// The role of the local command line.
+    pub role: String,
+    /// The name of this environment, such as `production`; a tool may be bound to some.
+    pub environment: Option<String>,
+    /// Whether results are wrapped as `{"ok": true, "data": …}` for the model.
+    pub envelope: bool,
+    /// Environment variables for programs, on top of PATH, HOME, LANG and their like.
+    pub env: BTreeMap<String, TextOrSecret>,
+    /// The HTTP server.
+    pub server: Server,
+    /// Roles: who may do what.
+    #[schemars(with = "BTreeMap<String, RoleSchema>")]
+    pub roles: BTreeMap<String, Spanned<toml::Table>>,
+    /// Model servers; `default` is used unless `--model` names another.
+    pub models: BTreeMap<String, Model>,
+    /// Databases that `query_database` reads.
+    pub databases: BTreeMap<String, Database>,
+    /// Programs and HTTP requests as tools.
+    #[schemars(with = "Vec<ToolSchema>")]
+    pub tool: Vec<Spanned<toml::Table>>,
+    /// Changes to the definitions of tools whose name fits the glob.
+    #[schemars(with = "BTreeMap<String, serde_json::Value>")]
+    pub tools: BTreeMap<String, Spanned<toml::Table>>,
+    /// MCP servers that Tollgate calls.
+    #[schemars(with = "BTreeMap<String, serde_json::Value>")]
+    pub mcp: BTreeMap<String, Spanned<toml::Table>>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            data_dir: ".tollgate".into(),
+            workspace: ".".into(),
+            role: "developer".into(),
+            environment: None,
+            envelope: false,
+            env: BTreeMap::new(),
+            server: Server::default(),
+            roles: BTreeMap::new(),
+            models: BTreeMap::new(),
+            databases: BTreeMap::new(),
+            tool: Vec::new(),
+            tools: BTreeMap::new(),
+            mcp: BTreeMap::new(),
+        }
+    }
+}
+
+/// `[server]`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Server {
+    /// Address and port.
+    pub bind: String,
+}
+
+impl Default for Server {
+    fn default() -> Self {
+        Self { bind: "127.0.0.1:7373".into() }
+    }
+}
+
+/// `[models.NAME]`.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Model {
+    /// The dialect.
+    #[serde(default)]
+    pub api: Api,
+    /// Up to and without `/chat/completions`.
+    pub base_url: String,
+    /// The model's name on that server.
+    pub model: String,
+    /// The key, never itself: `{ env = "NAME" }`, `{ file = "PATH" }` or `{ command = ["PROGRAM", …] }`.
+    #[serde(default)]
+    pub api_key: Option<SecretSource>,
+    /// More headers.
+    #[serde(default)]
+    pub headers: BTreeMap<String, TextOrSecret>,
+    /// The most tokens of one answer.
+    #[serde(default)]
+    pub max_tokens: Option<u32>,
+    /// The sampling temperature.
+    #[serde(default)]
+    pub temperature: Option<f64>,
+    /// Whether answers come in pieces.
+    #[serde(default = "yes")]
+    pub stream: bool,
+    /// The longest silence of the server, in milliseconds.
+    #[serde(default = "model_idle_timeout_ms")]
+    pub idle_timeout_ms: u64,
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn model_idle_timeout_ms() -> u64 {
+    tollgate_types::limits::MODEL_IDLE_TIMEOUT_MS
+}
+
+/// The dialects of model servers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Api {
+    /// OpenAI Chat Completions and what follows it.
+    #[default]
+    Chat,
+}
+
+/// `[databases.NAME]`.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Database {
+    /// An SQLite file. Relative to the file's folder.
+    pub sqlite: PathBuf,
+}
+
+/// What runs for a `[[tool]]`.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Runs {
+    /// A program: arguments as JSON on its standard input, its standard output is the result.
+    Command(Vec<String>),
+    /// An HTTP request.
+    Http(Http),
+}
+
+/// `http = { … }` of a `[[tool]]`.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Http {
+    /// The method.
+    #[serde(default = "get")]
+    pub method: String,
+    /// The URL; `{name}` in its path stands for an argument.
+    pub url: String,
+    /// Headers.
+    #[serde(default)]
+    pub headers: BTreeMap<String, TextOrSecret>,
+}
+
+fn get() -> String {
+    "GET".into()
+}
+
+/// One `[[tool]]`, read.
+#[derive(Debug, Clone)]
+pub struct ToolConfig {
+    /// Its definition.
+    pub definition: ToolDefinition,
+    /// What runs.
+    pub runs: Runs,
+}
+
+/// The form of a `[[tool]]`, for the JSON Schema: a definition, and `command` or `http`.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "only its schema is used")]
+struct ToolSchema {
+    #[schemars(flatten)]
+    definition: ToolDefinition,
+    /// A program and its arguments.
+    command: Option<Vec<String>>,
+    /// An HTTP request.
+    http: Option<Http>,
+}
+
+/// The form of a `[roles.NAME]`, for the JSON Schema.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "only its schema is used")]
+struct RoleSchema {
+    /// Globs of the tools it may use.
+    tools: Vec<String>,
+    /// Globs of tools it may not use, whatever `tools` says.
+    exclude: Vec<String>,
+    /// The role, or roles, whose grants it starts from.
+    inherits: Option<String>,
+    /// The highest permission it may use.
+    permission: Option<tollgate_types::Permission>,
+    /// The highest risk it may use.
+    risk: Option<tollgate_types::Risk>,
+    /// From where on a human is asked: `default`, `never`, `write` or `always`.
+    ask: Option<String>,
+}
+
+/// A configuration with the file it came from.
+#[derive(Debug)]
+pub struct Loaded {
+    /// The values.
+    pub config: Config,
+    /// The file, when there is one.
+    pub file: Option<PathBuf>,
+    /// The folder that relative paths start from.
+    pub folder: PathBuf,
+    /// The file's text, for messages.
+    text: String,
+}
+
+impl Loaded {
+    /// The defaults, in `folder`.
+    pub fn defaults(folder: impl Into<PathBuf>) -> Self {
+        Self { config: Config::default(), file: None, folder: folder.into(), text: String::new() }
+    }
+
+    /// Reads the file at `path`.
+    ///
+    /// # Errors
+    /// When it cannot be read, is not TOML, or has a key that does not exist or does not fit: with file, line, key and
+    /// what would be right.
+    pub fn read(path: &Path, folder: impl Into<PathBuf>) -> Result<Self, ConfigError> {
+        let text = error::read(path)?;
+        let config: Config = toml::from_str(&text).map_err(|source| ConfigError::toml(path, &text, &source))?;
+        let loaded = Self { config, file: Some(path.to_owned()), folder: folder.into(), text };
+        loaded.tools()?;
+        loaded.roles()?;
+        Ok(loaded)
+    }
+
+    /// A path of the file, from the folder it is relative to.
+    pub fn path(&self, path: &Path) -> PathBuf {
+        self.folder.join(path)
+    }
+
+    /// The data folder.
+    pub fn data_dir(&self) -> PathBuf {
+        self.path(&self.config.data_dir)
+    }
+
+    /// The workspace.
+    pub fn workspace(&self) -> PathBuf {
+        self.path(&self.config.workspace)
+    }
+
+    /// The `[[tool]]`s.
+    ///
+    /// # Errors
+    /// When one has a key that does not exist or does not fit, or runs nothing.
+    pub fn tools(&self) -> Result<Vec<ToolConfig>, ConfigError> {
+        self.config.tool.iter().map(|table| self.tool(table)).collect()
+    }
+
+    fn tool(&self, table: &Spanned<toml::Table>) -> Result<ToolConfig, ConfigError> {
+        let name = table.get_ref().get("name").and_then(toml::Value::as_str).unwrap_or("?").to_owned();
+        let fault = |message: String, hint: &str| self.fault(table, format!("tool.{name}"), message, hint);
+        let mut rest = table.get_ref().clone();
+        let runs = match (rest.remove("command"), rest.remove("http")) {
+            (Some(command), None) => command.try_into().map(Runs::Command).map_err(|e| {
+                fault(format!("`command`: {}", e.message()), "write it as a list: command = [\"python3\", \"tool.py\"]")
+            })?,
+            (None, Some(http)) => http.try_into().map(Runs::Http).map_err(|e| {
+                fault(format!("`http`: {}", e.message()), "write http = { method = \"GET\", url = \"https://…\" }")
+            })?,
+            (None, None) => {
+                return Err(fault("it runs nothing".into(), "add command = [\"PROGRAM\", …] or http = { … }"));
+            }
+            (Some(_), Some(_)) => return Err(fault("it has both `command` and `http`".into(), "keep one of them")),
+        };
+        if matches!(&runs, Runs::Command(command) if command.is_empty()) {
+            return Err(fault("`command` is empty".into(), "write it as a list: command = [\"python3\", \"tool.py\"]"));
+        }
+        let definition = rest.try_into().map_err(|e: toml::de::Error| {
+            fault(e.message().to_owned(), "the keys of a tool are listed in docs/config.md")
+        })?;
+        Ok(ToolConfig { definition, runs })
+    }
+
+    /// The roles.
+    ///
+    /// # Errors
+    /// When one has a key that does not exist or does not fit.
+    pub fn roles(&self) -> Result<Vec<tollgate_policy::Role>, ConfigError> {
+        let mut roles = Vec::new();
+        for (name, table) in &self.config.roles {
+            let role: tollgate_policy::Role = table.get_ref().clone().try_into().map_err(|e: toml::de::Error| {
+                let hint = "a role has tools, exclude, inherits, permission, risk and ask";
+                self.fault(table, format!("roles.{name}"), e.message().to_owned(), hint)
+            })?;
+            roles.push(role.named(name));
+        }
+        Ok(roles)
+    }
+
+    /// An error at one table of the file.
+    pub(crate) fn fault<T>(&self, at: &Spanned<T>, key: String, message: String, hint: &str) -> ConfigError {
+        let file = self.file.clone().unwrap_or_default();
+        ConfigError::at(&file, &self.text, at.span().start, Some(key), message, Some(hint.to_owned()))
+    }
+
+    /// What the file asks for and this version does not do.
+    pub fn warnings(&self) -> Vec<String> {
+        self.config
+            .mcp
+            .keys()
+            .map(|name| format!("[mcp.{name}] is not started: this version does not call MCP servers yet"))
+            .collect()
+    }
+}

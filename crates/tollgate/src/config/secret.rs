@@ -1,0 +1,98 @@
+//! Where a secret comes from. The configuration never holds one.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use tollgate_sandbox::Launch;
+use tollgate_types::{CancellationToken, Secret};
+
+/// A secret's source: exactly one of `env`, `file` and `command`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SecretSource {
+    /// The name of an environment variable.
+    Env(String),
+    /// A file whose content, without the line end, is the secret.
+    File(PathBuf),
+    /// A program that prints it.
+    Command(Vec<String>),
+}
+
+/// A plain text, or a secret's source.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(
+    untagged,
+    expecting = "expected a text, { env = \"NAME\" }, { file = \"PATH\" } or { command = [\"PROGRAM\", …] }"
+)]
+pub enum TextOrSecret {
+    /// Not secret.
+    Text(String),
+    /// Secret.
+    Secret(SecretSource),
+}
+
+/// How long a program may take to print a secret.
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(20);
+/// How long a secret may be.
+const SECRET_BYTES_MAX: usize = 64 * 1024;
+
+impl SecretSource {
+    /// Fetches the secret; paths are relative to `folder`.
+    ///
+    /// # Errors
+    /// When it is not there, empty, or the program fails: a text that says which source, never the value.
+    pub async fn resolve(&self, folder: &Path) -> Result<Secret, String> {
+        let text = match self {
+            Self::Env(name) => {
+                std::env::var(name).map_err(|_| format!("the environment variable `{name}` is not set"))?
+            }
+            Self::File(path) => {
+                let path = folder.join(path);
+                fs::read_to_string(&path)
+                    .map_err(|error| format!("the file `{}` cannot be read: {error}", path.display()))?
+            }
+            Self::Command(command) => printed(command, folder).await?,
+        };
+        let text = text.trim_end_matches(['\r', '\n']);
+        if text.is_empty() {
+            return Err(format!("{} gives an empty text", self.describe()));
+        }
+        if text.len() > SECRET_BYTES_MAX {
+            return Err(format!("{} gives more than {SECRET_BYTES_MAX} bytes", self.describe()));
+        }
+        Ok(Secret::new(text))
+    }
+
+    fn describe(&self) -> String {
+        match self {
+            Self::Env(name) => format!("the environment variable `{name}`"),
+            Self::File(path) => format!("the file `{}`", path.display()),
+            Self::Command(command) => format!("the command `{}`", command.join(" ")),
+        }
+    }
+}
+
+async fn printed(command: &[String], folder: &Path) -> Result<String, String> {
+    let Some((program, args)) = command.split_first() else { return Err("the command is empty".into()) };
+    let launch = Launch {
+        program: program.clone(),
+        args: args.to_vec(),
+        cwd: folder.to_owned(),
+        env: std::env::vars().collect::<BTreeMap<_, _>>(),
+        stdin: Vec::new(),
+        timeout: COMMAND_TIMEOUT,
+        stdout_bytes_max: SECRET_BYTES_MAX,
+        stderr_bytes_max: 0,
+    };
+    let finished = tollgate_sandbox::run(launch, &CancellationToken::new())
+        .await
+        .map_err(|error| format!("the command `{program}` does not run: {error}"))?;
+    if finished.code != Some(0) {
+        return Err(format!("the command `{program}` ended with status {}", finished.code.unwrap_or(-1)));
+    }
+    String::from_utf8(finished.stdout).map_err(|_| format!("the command `{program}` did not print UTF-8"))
+}

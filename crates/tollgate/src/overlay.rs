@@ -1,0 +1,98 @@
+//! `[tools."glob"]`: the operator's changes to definitions.
+
+use globset::{Glob, GlobMatcher};
+use serde_json::Value;
+use std::sync::Arc;
+
+use tollgate_types::{BoxFuture, Cx, Tool, ToolDefinition, ToolError, ToolOutput};
+use toml::Spanned;
+
+use crate::config::{ConfigError, Loaded};
+
+/// The changes of one configuration, in the order of their globs.
+pub(crate) struct Overlays<'a> {
+    loaded: &'a Loaded,
+    rules: Vec<(GlobMatcher, &'a String, &'a Spanned<toml::Table>)>,
+}
+
+impl<'a> Overlays<'a> {
+    pub(crate) fn read(loaded: &'a Loaded) -> Result<Self, ConfigError> {
+        let mut rules = Vec::new();
+        for (glob, table) in &loaded.config.tools {
+            let fault = |message: String| {
+                loaded.fault(
+                    table,
+                    format!("tools.\"{glob}\""),
+                    message,
+                    "a glob such as \"read_*\"; any key of a definition but `name`",
+                )
+            };
+            if table.get_ref().contains_key("name") {
+                return Err(fault("a name cannot be changed".into()));
+            }
+            let matcher = Glob::new(glob).map_err(|error| fault(error.to_string()))?.compile_matcher();
+            rules.push((matcher, glob, table));
+        }
+        Ok(Self { loaded, rules })
+    }
+
+    /// The tool with every change whose glob fits its name.
+    pub(crate) fn apply(&self, tool: Arc<dyn Tool>) -> Result<Arc<dyn Tool>, ConfigError> {
+        let definition = tool.definition();
+        let fitting: Vec<_> = self.rules.iter().filter(|(glob, ..)| glob.is_match(&definition.name)).collect();
+        if fitting.is_empty() {
+            return Ok(tool);
+        }
+        let mut changed = definition;
+        for (_, glob, table) in fitting {
+            let fault = |message: String| {
+                self.loaded.fault(
+                    *table,
+                    format!("tools.\"{glob}\""),
+                    message,
+                    "the keys of a tool are listed in docs/config.md",
+                )
+            };
+            let change = serde_json::to_value(table.get_ref()).map_err(|error| fault(error.to_string()))?;
+            let mut value = serde_json::to_value(&changed).map_err(|error| fault(error.to_string()))?;
+            merge(&mut value, change);
+            changed = serde_json::from_value(value).map_err(|error| fault(error.to_string()))?;
+        }
+        Ok(Arc::new(Overlaid { definition: changed, tool }))
+    }
+}
+
+/// RFC 7396, but that null does not remove: TOML has none.
+fn merge(target: &mut Value, change: Value) {
+    match (target, change) {
+        (Value::Object(target), Value::Object(change)) => {
+            for (key, value) in change {
+                merge(target.entry(key).or_insert(Value::Null), value);
+            }
+        }
+        (target, change) => *target = change,
+    }
+}
+
+struct Overlaid {
+    definition: ToolDefinition,
+    tool: Arc<dyn Tool>,
+}
+
+impl Tool for Overlaid {
+    fn definition(&self) -> ToolDefinition {
+        self.definition.clone()
+    }
+
+    fn check(&self, arguments: &Value, cx: &Cx) -> Result<(), ToolError> {
+        self.tool.check(arguments, cx)
+    }
+
+    fn preview(&self, arguments: &Value, cx: &Cx) -> Option<String> {
+        self.tool.preview(arguments, cx)
+    }
+
+    fn call(&self, arguments: Value, cx: Cx) -> BoxFuture<'_, Result<ToolOutput, ToolError>> {
+        self.tool.call(arguments, cx)
+    }
+}

@@ -1,0 +1,44 @@
+//! A door that shows only some of the tools.
+
+use std::sync::Arc;
+
+use globset::{Glob, GlobSet, GlobSetBuilder};
+use tollgate_types::{BoxFuture, Call, Caller, Code, Door, ErrorObject, Outcome, ToolDefinition};
+
+/// A door to the tools whose names fit one of the globs. A call for any other name is refused as unknown, and recorded.
+pub struct Subset {
+    door: Arc<dyn Door>,
+    globs: GlobSet,
+}
+
+impl Subset {
+    /// The part of `door` that fits `globs`.
+    ///
+    /// # Errors
+    /// When a glob cannot be read: a text that names it.
+    pub fn new(door: Arc<dyn Door>, globs: &[String]) -> Result<Self, String> {
+        let mut set = GlobSetBuilder::new();
+        for glob in globs {
+            set.add(Glob::new(glob).map_err(|error| format!("the glob `{glob}` cannot be read: {}", error.kind()))?);
+        }
+        let globs = set.build().map_err(|error| error.to_string())?;
+        Ok(Self { door, globs })
+    }
+}
+
+impl Door for Subset {
+    fn list<'a>(&'a self, caller: &'a Caller) -> BoxFuture<'a, Vec<Arc<ToolDefinition>>> {
+        Box::pin(async move {
+            let all = self.door.list(caller).await;
+            all.into_iter().filter(|definition| self.globs.is_match(&definition.name)).collect()
+        })
+    }
+
+    fn call<'a>(&'a self, caller: &'a Caller, mut call: Call) -> BoxFuture<'a, Outcome> {
+        if !self.globs.is_match(&call.name) {
+            let error = ErrorObject::new(Code::UnknownTool, format!("no tool is named `{}`", call.name.escape_debug()));
+            call.refusal = Some(error.with_hint("use one of the tools that are listed"));
+        }
+        self.door.call(caller, call)
+    }
+}

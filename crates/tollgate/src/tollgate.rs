@@ -1,0 +1,128 @@
+//! The whole house behind one name.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tollgate_agent::{ChatModel, ModelConfig};
+use tollgate_gate::{Gate, Operator};
+use tollgate_guard::redact::Redactor;
+use tollgate_types::{BoxFuture, Call, Caller, Clock, Door, Outcome, Secret, ToolDefinition};
+
+use crate::Builder;
+use crate::config::{Loaded, Model, TextOrSecret};
+
+/// A gate with its tools, its ledger and its operator's desk.
+pub struct Tollgate {
+    pub(crate) gate: Gate,
+    pub(crate) operator: Operator,
+    pub(crate) redactor: Redactor,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) loaded: Loaded,
+    pub(crate) data_dir: PathBuf,
+    pub(crate) warnings: Vec<String>,
+}
+
+impl Tollgate {
+    /// Starts to make one.
+    pub fn builder() -> Builder {
+        Builder::new()
+    }
+
+    /// Takes one call from request to recorded outcome.
+    pub async fn call(&self, caller: &Caller, call: Call) -> Outcome {
+        Door::call(&self.gate, caller, call).await
+    }
+
+    /// The tools that `caller` may use, by name.
+    pub async fn list(&self, caller: &Caller) -> Vec<Arc<ToolDefinition>> {
+        Door::list(&self.gate, caller).await
+    }
+
+    /// The gate: register and take out tools, read the catalog and the policy.
+    pub fn gate(&self) -> &Gate {
+        &self.gate
+    }
+
+    /// The way in, for surfaces.
+    pub fn door(&self) -> Arc<dyn Door> {
+        Arc::new(self.gate.clone())
+    }
+
+    /// The operator's desk.
+    pub fn operator(&self) -> &Operator {
+        &self.operator
+    }
+
+    /// The clock that everything here goes by.
+    pub fn clock(&self) -> Arc<dyn Clock> {
+        Arc::clone(&self.clock)
+    }
+
+    /// The data folder.
+    pub fn data_dir(&self) -> &Path {
+        &self.data_dir
+    }
+
+    /// What the configuration asks for and could not be had.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// The client of a configured model server. Its key is fetched now, and hidden from every record from now on.
+    ///
+    /// # Errors
+    /// When no such model is configured, or its key is not to be had: a text with what to do.
+    pub async fn model(&self, name: &str) -> Result<ChatModel, String> {
+        let models = &self.loaded.config.models;
+        let Some(model) = models.get(name) else {
+            let known: Vec<String> = models.keys().map(|name| format!("`{name}`")).collect();
+            return Err(match known.as_slice() {
+                [] => "no model is configured: add [models.default] with base_url and model to tollgate.toml".into(),
+                _ => format!("no model is configured as `{name}`; there is {}", known.join(", ")),
+            });
+        };
+        let config = self.model_config(model).await?;
+        ChatModel::new(config).map_err(|error| error.to_string())
+    }
+
+    async fn model_config(&self, model: &Model) -> Result<ModelConfig, String> {
+        let api_key = match &model.api_key {
+            None => None,
+            Some(source) => {
+                let secret = source.resolve(&self.loaded.folder).await?;
+                self.redactor.add_secret(&secret);
+                Some(secret)
+            }
+        };
+        let mut headers = Vec::new();
+        for (name, value) in &model.headers {
+            let value = match value {
+                TextOrSecret::Text(text) => Secret::new(text.clone()),
+                TextOrSecret::Secret(source) => {
+                    let secret = source.resolve(&self.loaded.folder).await?;
+                    self.redactor.add_secret(&secret);
+                    secret
+                }
+            };
+            headers.push((name.clone(), value));
+        }
+        let mut config = ModelConfig::new(model.base_url.clone(), model.model.clone());
+        config.api_key = api_key;
+        config.headers = headers;
+        config.max_tokens = model.max_tokens;
+        config.temperature = model.temperature;
+        config.stream = model.stream;
+        config.idle_timeout = std::time::Duration::from_millis(model.idle_timeout_ms);
+        Ok(config)
+    }
+}
+
+impl Door for Tollgate {
+    fn list<'a>(&'a self, caller: &'a Caller) -> BoxFuture<'a, Vec<Arc<ToolDefinition>>> {
+        self.gate.list(caller)
+    }
+
+    fn call<'a>(&'a self, caller: &'a Caller, call: Call) -> BoxFuture<'a, Outcome> {
+        Door::call(&self.gate, caller, call)
+    }
+}

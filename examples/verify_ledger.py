@@ -1,0 +1,99 @@
+"""Checks a Tollgate ledger with nothing but Python and docs/ledger-format.md.
+
+    python3 verify_ledger.py DATA_DIR      DATA_DIR holds audit/segment-*.jsonl; `.tollgate` by default
+
+Prints one line of JSON. Exits 0 when every record is as it was written, 1 when one is not, 2 on wrong usage, 6 when the
+ledger cannot be read. It shares no code with Tollgate, and it trusts nothing that a record says about itself.
+"""
+
+import fcntl
+import hashlib
+import json
+import re
+import sys
+from pathlib import Path
+
+LINE_BYTES_MAX = 1024 * 1024
+BEGINNING = re.compile(rb'\{"v":1,"seq":([0-9]{1,20}),"prev":"([0-9a-f]{64})","time":"')
+SEAL = re.compile(rb',"hash":"([0-9a-f]{64})"\}')
+SEAL_BYTES = len(',"hash":""}') + 64
+
+
+class Fault(Exception):
+    """The first thing that is wrong."""
+
+    def __init__(self, seq, message):
+        super().__init__(message)
+        self.seq = seq
+
+
+def link(line, expected):
+    """The three parts of a line that make the chain: its number, the hash before, its own hash."""
+    if not line.endswith(b"\n") and len(line) <= LINE_BYTES_MAX:
+        raise Fault(expected, "the record is not finished")
+    line = line.removesuffix(b"\n")
+    seal = SEAL.fullmatch(line[-SEAL_BYTES:])
+    body = line[:-SEAL_BYTES]
+    if len(line) > LINE_BYTES_MAX or not seal:
+        raise Fault(expected, "the line is not a whole record")
+    if hashlib.sha256(body).hexdigest().encode() != seal[1]:
+        raise Fault(expected, "the record's hash does not fit its content")
+    beginning = BEGINNING.match(body)
+    if not beginning:
+        raise Fault(expected, "the line is not a record of format version 1")
+    return int(beginning[1]), beginning[2], seal[1]
+
+
+def snapshot(folder):
+    """The segments with their lengths, read while no writer has the turn. A copy without a lock has no writers."""
+    try:
+        lock = open(folder / "lock", "rb")
+    except FileNotFoundError:
+        lock = None
+    if lock:
+        fcntl.flock(lock, fcntl.LOCK_SH)
+    found = [path for path in folder.iterdir() if re.fullmatch(r"segment-[0-9]{12,}\.jsonl", path.name)]
+    segments = sorted((int(path.name[8:-6]), path, path.stat().st_size) for path in found)
+    if lock:
+        lock.close()
+    return segments
+
+
+def verify(folder, report, place):
+    seq, head = 0, b"0" * 64
+    for first, path, size in snapshot(folder):
+        report["segments"] += 1
+        place.update(segment=path.name, line=0)
+        with open(path, "rb") as file:
+            while line := file.readline(min(LINE_BYTES_MAX + 1, size - file.tell())):
+                place["line"] += 1
+                number, prev, own = link(line, seq + 1)
+                if number != seq + 1 or (place["line"] == 1 and number != first):
+                    raise Fault(min(number, seq + 1), f"record {number} stands where record {seq + 1} belongs")
+                if prev != head:
+                    raise Fault(max(seq, 1), "the next record does not know this one's hash")
+                seq, head = number, own
+                report.update(records=seq, head=head.decode(), bytes=report["bytes"] + len(line))
+        if place["line"] == 0 and first > seq + 1:
+            raise Fault(seq + 1, f"records {seq + 1} to {first - 1} are missing")
+
+
+def main(arguments):
+    if len(arguments) > 1:
+        print("usage: verify_ledger.py [DATA_DIR]", file=sys.stderr)
+        return 2
+    report = {"ok": True, "records": 0, "segments": 0, "bytes": 0, "head": "0" * 64, "fault": None}
+    place = {}
+    try:
+        verify(Path(*arguments or [".tollgate"]) / "audit", report, place)
+    except Fault as fault:
+        report.update(ok=False, fault={"seq": fault.seq, **place, "message": str(fault)})
+    except OSError as error:
+        print(json.dumps({"ok": False, "unreadable": str(error)}))
+        return 6
+    print(json.dumps(report))
+    return 0 if report["ok"] else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
