@@ -11,20 +11,18 @@ import hashlib
 import json
 import re
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 LINE_BYTES_MAX = 1024 * 1024
 BEGINNING = re.compile(rb'\{"v":1,"seq":([0-9]{1,20}),"prev":"([0-9a-f]{64})","time":"')
 SEAL = re.compile(rb',"hash":"([0-9a-f]{64})"\}')
+NAME = re.compile(r"segment-([0-9]{12}|[1-9][0-9]{12,})\.jsonl")
 SEAL_BYTES = len(',"hash":""}') + 64
 
 
 class Fault(Exception):
-    """The first thing that is wrong."""
-
-    def __init__(self, seq, message):
-        super().__init__(message)
-        self.seq = seq
+    """The number of the first record that is wrong, and what is wrong with it."""
 
 
 def link(line, expected):
@@ -46,23 +44,22 @@ def link(line, expected):
 
 def snapshot(folder):
     """The segments with their lengths, read while no writer has the turn. A copy without a lock has no writers."""
-    try:
-        lock = open(folder / "lock", "rb")
-    except FileNotFoundError:
-        lock = None
-    if lock:
-        fcntl.flock(lock, fcntl.LOCK_SH)
-    found = [path for path in folder.iterdir() if re.fullmatch(r"segment-[0-9]{12,}\.jsonl", path.name)]
-    segments = sorted((int(path.name[8:-6]), path, path.stat().st_size) for path in found)
-    if lock:
-        lock.close()
+    lock_file = folder / "lock"
+    with open(lock_file, "rb") if lock_file.exists() else nullcontext() as lock:
+        if lock:
+            fcntl.flock(lock, fcntl.LOCK_SH)
+        found = [(NAME.fullmatch(path.name), path) for path in folder.iterdir()]
+        segments = sorted((int(name[1]), path, path.stat().st_size) for name, path in found if name)
+    if not segments:
+        raise FileNotFoundError(f"there is no ledger at {folder}")
     return segments
 
 
 def verify(folder, report, place):
     seq, head = 0, b"0" * 64
-    for first, path, size in snapshot(folder):
-        report["segments"] += 1
+    segments = snapshot(folder)
+    report["segments"] = len(segments)
+    for first, path, size in segments:
         place.update(segment=path.name, line=0)
         with open(path, "rb") as file:
             while line := file.readline(min(LINE_BYTES_MAX + 1, size - file.tell())):
@@ -87,7 +84,8 @@ def main(arguments):
     try:
         verify(Path(*arguments or [".tollgate"]) / "audit", report, place)
     except Fault as fault:
-        report.update(ok=False, fault={"seq": fault.seq, **place, "message": str(fault)})
+        seq, message = fault.args
+        report.update(ok=False, fault={"seq": seq, **place, "message": message})
     except OSError as error:
         print(json.dumps({"ok": False, "unreadable": str(error)}))
         return 6

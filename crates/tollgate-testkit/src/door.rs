@@ -102,6 +102,9 @@ impl RecordingDoor {
     }
 
     async fn answer(&self, call: Call) -> End {
+        if let Some(refusal) = call.refusal {
+            return End::from_error(refusal);
+        }
         let Some((_, answer)) = self.tools.get(&call.name) else {
             return refused(Code::UnknownTool, format!("no tool is called `{}`", call.name));
         };

@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use tollgate_guard::client::{Client, ClientError, Request, Response};
 use tollgate_types::{BoxFuture, Code, Cx, Secret, SourceKind, Tool, ToolDefinition, ToolError, ToolOutput, limits};
 
+use crate::fingerprint;
 use crate::template::{Template, with_query};
 use crate::text::{cut, visible};
 
@@ -114,6 +115,8 @@ impl HttpTool {
                 return Err(HttpToolError::Optional { name });
             }
         }
+        let names = spec.headers.keys().map(String::as_bytes);
+        fingerprint::mark(&mut definition, [method.as_bytes(), spec.url.as_bytes()].into_iter().chain(names));
         let (mut headers, mut secret_headers) = (Vec::new(), Vec::new());
         for (name, value) in spec.headers {
             let text = match &value {

@@ -30,6 +30,7 @@ mod environment {
     mod workspace;
     pub(crate) mod write_file;
 }
+mod fingerprint;
 mod http;
 pub mod native;
 mod program;

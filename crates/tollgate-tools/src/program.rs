@@ -6,6 +6,7 @@ use serde_json::Value;
 use tollgate_sandbox::{Finished, Launch, LaunchError};
 use tollgate_types::{BoxFuture, Code, Cx, SourceKind, Tool, ToolDefinition, ToolError, ToolOutput, limits};
 
+use crate::fingerprint;
 use crate::text::{bytes, tail, visible};
 
 const MESSAGE_CHARS_MAX: usize = 2_000;
@@ -52,6 +53,8 @@ impl ProgramTool {
         if let Some(index) = command.iter().position(|word| word.contains('\0')) {
             return Err(ProgramToolError::Nul { index });
         }
+        let parts = command.iter().map(String::as_bytes).chain([folder.as_os_str().as_encoded_bytes()]);
+        fingerprint::mark(&mut definition, parts);
         let mut words = command.into_iter();
         let program = words.next().filter(|program| !program.trim().is_empty()).ok_or(ProgramToolError::NoProgram)?;
         definition.source.kind = SourceKind::Program;

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use tollgate_types::{Call, CallId, End, Outcome, Status};
+use tollgate_types::{Call, Status};
 use tollgate_wire::{Message, ModelCall};
 
 use super::{Agent, Event, refusal};
@@ -35,16 +35,10 @@ impl Agent {
                     });
                 }
                 let (door, caller) = (&*door, &*caller);
-                running.push(async move {
-                    let outcome = match refused {
-                        Some(error) => not_run(call, End::from_error(error)),
-                        None => {
-                            let asked = Call::raw(&call.name, &call.arguments).with_id(&call.id);
-                            door.call(caller, asked).await
-                        }
-                    };
-                    (at, outcome)
-                });
+                let mut asked = Call::raw(&call.name, &call.arguments).with_id(&call.id);
+                // The door then runs nothing, and still records that it was asked for.
+                asked.refusal = refused;
+                running.push(async move { (at, door.call(caller, asked).await) });
             }
             let Some((at, outcome)) = running.next().await else { break };
             let result = ResultRecord { status: outcome.status(), code: outcome.code(), text: outcome.model_text() };
@@ -62,17 +56,5 @@ impl Agent {
 impl Default for ResultRecord {
     fn default() -> Self {
         Self { status: Status::Unknown, code: None, text: String::new() }
-    }
-}
-
-fn not_run(call: &ModelCall, end: End) -> Outcome {
-    Outcome {
-        call_id: CallId::new(&call.id),
-        attempt: None,
-        tool: call.name.clone(),
-        duration_ms: 0,
-        end,
-        repairs: Vec::new(),
-        replayed: false,
     }
 }

@@ -52,7 +52,8 @@ impl Door for Shelf {
     fn call<'a>(&'a self, _caller: &'a Caller, call: Call) -> BoxFuture<'a, Outcome> {
         Box::pin(async move {
             let (id, name, arguments) = (call.id.clone(), call.name.clone(), call.arguments.clone());
-            {
+            let refusal = call.refusal.clone();
+            if refusal.is_none() {
                 let mut calls = self.calls.lock().unwrap();
                 calls.push(call);
                 let ids: HashSet<&str> = calls.iter().map(|call| call.id.as_str()).collect();
@@ -61,6 +62,7 @@ impl Door for Shelf {
             let text =
                 |text: String| End::Done(CallResult { content: vec![Content::Text(text)], ..CallResult::default() });
             let end = match name.as_str() {
+                _ if refusal.is_some() => refusal.map(End::from_error).unwrap(),
                 "echo" => text(format!("{}{arguments}", self.prefix)),
                 "meet" => {
                     self.meeting.wait().await;

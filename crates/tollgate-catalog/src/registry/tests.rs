@@ -1,3 +1,5 @@
+//! Names, look-alikes, pins and lookups.
+
 use serde_json::json;
 use tollgate_types::limits;
 

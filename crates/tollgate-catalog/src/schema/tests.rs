@@ -1,3 +1,5 @@
+//! What fits, what is mended, what is reported, and how hostile schemas end.
+
 use proptest::prelude::*;
 use serde_json::json;
 use tollgate_types::limits;

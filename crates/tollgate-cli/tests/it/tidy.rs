@@ -72,7 +72,8 @@ fn edges_only_go_down() {
     for (name, targets) in edges().iter().filter(|(name, _)| *name != "tollgate-testkit") {
         let floor = floors.get(name.as_str()).unwrap_or_else(|| panic!("{name} stands on no floor: add it to FLOORS"));
         for target in targets.iter().filter(|target| target.starts_with("tollgate")) {
-            let below = floors.get(target.as_str()).unwrap_or_else(|| panic!("{name} needs {target}, which is for tests"));
+            let below =
+                floors.get(target.as_str()).unwrap_or_else(|| panic!("{name} needs {target}, which is for tests"));
             assert!(below < floor, "{name} (floor {floor}) must not know {target} (floor {below})");
         }
     }

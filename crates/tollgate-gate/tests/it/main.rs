@@ -1,6 +1,6 @@
 //! The gate through its door, on a real ledger and a real store.
 
-#![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test may stop at the first surprise")]
 
 mod approval;
 mod ends;

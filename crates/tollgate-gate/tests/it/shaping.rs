@@ -18,7 +18,7 @@ async fn a_long_text_is_cut_at_a_line_and_the_whole_can_be_read() {
     assert_eq!(cut.total, 3000);
     let text = outcome.model_text();
     assert!(text.chars().count() < 10_300);
-    assert!(text.contains(&format!("shown {} of 3000 lines", cut.shown)), "{}", &text[text.len() - 120..]);
+    assert!(text.contains(&format!("shown {} of 3000 lines", cut.shown)), "{text}");
 
     let (mut whole, mut offset) = (String::new(), 0);
     loop {

@@ -23,8 +23,8 @@ pub(super) fn user_information(scan: &Scan, start: usize) -> Look {
     let is_authority = |byte| !ends_text(byte) && !matches!(byte, b'/' | b'?' | b'#');
     let mut end = scan.skip(start, AUTHORITY_BYTES_MAX, is_authority);
     let mut text = scan.slice(start..end);
-    let is_password = |(_, port): (&str, &str)| port.bytes().any(|byte| !byte.is_ascii_digit());
-    if !text.contains('@') && !text.starts_with('[') && text.split_once(':').is_some_and(is_password) {
+    let is_password = |port: &str| port.bytes().any(|byte| !byte.is_ascii_digit());
+    if !text.contains('@') && !text.starts_with('[') && after_user(text).is_some_and(is_password) {
         // No port looks so: a password with an unescaped slash.
         end = scan.skip(end, AUTHORITY_BYTES_MAX, |byte| !ends_text(byte));
         text = scan.slice(start..end);
@@ -85,7 +85,11 @@ pub(super) fn json_web_token(scan: &Scan, start: usize) -> Look {
 pub(super) fn curl_user(scan: &Scan, curl: Range<usize>) -> Look {
     // Other secrets may stand between, so the next look begins here.
     let next = curl.end;
-    let line_end = scan.skip(curl.end, COMMAND_BYTES_MAX, |byte| byte != b'\n');
+    let line_end = scan.text.floor_char_boundary(scan.skip(curl.end, COMMAND_BYTES_MAX, |byte| byte != b'\n'));
+    let command = scan.slice(curl.end..line_end);
+    if !command.contains("-u") {
+        return Look { span: None, next };
+    }
     let mut at = curl.end;
     let mut is_user = false;
     while at < line_end {
@@ -93,7 +97,7 @@ pub(super) fn curl_user(scan: &Scan, curl: Range<usize>) -> Look {
         let end = scan.skip(start, COMMAND_BYTES_MAX, |byte| !byte.is_ascii_whitespace()).min(line_end);
         let word = scan.slice(start..end);
         let value = word.strip_prefix("--user=").or_else(|| is_user.then_some(word));
-        if let Some(password) = value.and_then(|value| value.split_once(':')).map(|(_, password)| password) {
+        if let Some(password) = value.and_then(after_user) {
             let password_start = start + word.len() - password.len();
             let password = password.trim_end_matches(['"', '\'']);
             let is_secret = !password.is_empty() && !is_reference(password);

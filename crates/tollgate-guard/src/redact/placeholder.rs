@@ -142,11 +142,14 @@ pub(super) fn is_stop_word(value: &str) -> bool {
     STOP_WORDS.iter().any(|word| value.eq_ignore_ascii_case(word))
 }
 
+/// A longer name is none that a programmer wrote.
+const CODE_NAME_BYTES_MAX: usize = 32;
+
 /// Code that fetches the value from elsewhere: `get_token(`, `os.environ[`, `self.token`, `access_token`.
 pub(super) fn is_code(value: &str) -> bool {
     let end = value.find(|c: char| !(c.is_ascii_alphabetic() || c == '_' || c == '.')).unwrap_or(value.len());
     let (head, rest) = value.split_at(end);
-    if head.is_empty() || head.starts_with('.') {
+    if head.is_empty() || head.starts_with('.') || head.len() > CODE_NAME_BYTES_MAX {
         return false;
     }
     let is_access = ["self.", "this.", "args.", "config.", "settings.", "os.", "process.", "env.", "request.", "req."];

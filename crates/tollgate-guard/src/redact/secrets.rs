@@ -110,8 +110,12 @@ impl Search {
         }
         let bytes: usize = texts.iter().map(String::len).sum();
         let kind = if bytes <= FAST_PATTERN_BYTES_MAX { AhoCorasickKind::DFA } else { AhoCorasickKind::ContiguousNFA };
-        let automaton =
-            AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).kind(Some(kind)).build(&texts).ok();
+        let automaton = AhoCorasick::builder()
+            .match_kind(MatchKind::LeftmostLongest)
+            .kind(Some(kind))
+            .prefilter(false)
+            .build(&texts)
+            .ok();
         Self { automaton, patterns }
     }
 }

@@ -78,16 +78,18 @@ impl Redactor {
     /// The text without what names give away, or `None` if there is nothing. `texts`: how many texts it is inside of.
     pub(super) fn named_in_text(&self, text: &str, texts: usize) -> Option<String> {
         let mut trees = Trees::Hide;
-        if texts < TEXTS_DEPTH_MAX
-            && is_json_shaped(text)
-            && may_name_secrets(text)
-            && let Ok(mut value) = serde_json::from_str::<Value>(text)
-        {
-            if self.named_in_value(&mut value, texts + 1) {
-                return Some(if text.contains('\n') { format!("{value:#}") } else { value.to_string() });
+        if is_json_shaped(text) {
+            if !may_name_secrets(text) {
+                return None;
             }
-            // Of a key that stands twice, only the last was seen.
-            trees = Trees::Skip;
+            let value = (texts < TEXTS_DEPTH_MAX).then(|| serde_json::from_str::<Value>(text));
+            if let Some(Ok(mut value)) = value {
+                if self.named_in_value(&mut value, texts + 1) {
+                    return Some(if text.contains('\n') { format!("{value:#}") } else { value.to_string() });
+                }
+                // Of a key that stands twice, only the last was seen.
+                trees = Trees::Skip;
+            }
         }
         let spans = spans(text, trees);
         if spans.is_empty() {
@@ -109,7 +111,9 @@ impl Redactor {
 
 fn stems() -> Option<&'static AhoCorasick> {
     static STEMS_FOUND: OnceLock<Option<AhoCorasick>> = OnceLock::new();
-    STEMS_FOUND.get_or_init(|| AhoCorasick::builder().ascii_case_insensitive(true).build(STEMS).ok()).as_ref()
+    STEMS_FOUND
+        .get_or_init(|| AhoCorasick::builder().ascii_case_insensitive(true).prefilter(false).build(STEMS).ok())
+        .as_ref()
 }
 
 fn is_json_shaped(text: &str) -> bool {

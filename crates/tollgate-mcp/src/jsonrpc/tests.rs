@@ -1,3 +1,5 @@
+//! Frames as they come: whole, broken, deep, long, hostile.
+
 use proptest::prelude::*;
 use serde_json::json;
 

@@ -52,7 +52,9 @@ impl Fixture {
         let define = |name: String| {
             let mut tool = ToolDefinition::new(name, "Does what its name says.");
             tool.title = Some("A tool".to_owned());
-            tool.output_schema = Some(json!({ "type": "object" }));
+            tool.output_schema = Some(json!({
+                "type": "object", "properties": { "echo": { "type": "object" } }, "required": ["echo"],
+            }));
             Arc::new(tool)
         };
         let tools = names.into_iter().map(define).collect();

@@ -1,6 +1,7 @@
 //! `tools/list`.
 
 use serde_json::{Value, json};
+use tollgate_types::{Code, ErrorObject};
 
 use crate::door::Fixture;
 use crate::peer::{Peer, bare, modern};
@@ -19,10 +20,26 @@ async fn each_era_gets_the_definitions_in_its_form() {
     assert_eq!(legacy["tools"][0]["inputSchema"]["type"], "object");
     assert_eq!(legacy.as_object().unwrap().len(), 1);
     assert_eq!(legacy["tools"], modern["tools"]);
-    // A promise that shortened results and errors would break, so it is not made.
-    assert_eq!(modern["tools"][0].get("outputSchema"), None);
     assert_eq!((&modern["ttlMs"], &modern["cacheScope"]), (&json!(60_000), &json!("private")));
     assert_eq!(modern["resultType"], "complete");
+}
+
+#[tokio::test]
+async fn the_output_schema_holds_for_results_and_for_errors() {
+    let mut peer = Peer::start(Fixture::with_tools(["echo".to_owned()]).0);
+    let listed = peer.ask(&modern(1, "tools/list", &json!({}))).await;
+    let schema = &listed["result"]["tools"][0]["outputSchema"];
+    assert_eq!(schema["type"], "object");
+    let error = ErrorObject::new(Code::InvalidArguments, "the arguments do not fit");
+    for (value, fits) in [
+        (json!({"echo": {"a": 1}}), true),
+        (serde_json::to_value(error).unwrap(), true),
+        (json!({"echo": 1}), false),
+        (json!({}), false),
+        (json!("text"), false),
+    ] {
+        assert_eq!(jsonschema::is_valid(schema, &value), fits, "{value}");
+    }
 }
 
 #[tokio::test]

@@ -1,3 +1,5 @@
+//! The table of decisions, and the laws that hold for all of them.
+
 use proptest::prelude::*;
 use serde_json::json;
 use tollgate_types::{Security, Source, Surface};

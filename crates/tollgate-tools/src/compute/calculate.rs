@@ -7,12 +7,14 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use tollgate_types::{Category, Code, Permission, Risk, ToolDefinition, ToolError};
+use tollgate_types::{Category, Code, Execution, Permission, Risk, ToolDefinition, ToolError};
 
 use crate::text::visible;
 use crate::typed::{READS, Run, Stop, Typed, codes, words};
 
 const EXPRESSION_CHARS_MAX: usize = 1_000;
+/// What takes longer will not fit a result either, and keeps a core busy.
+const TIMEOUT_MS: u64 = 10_000;
 const RESULT_CHARS_MAX: usize = 100_000;
 /// Debug builds need about 32 KiB a nested character, so 1,000 characters fit four times.
 const STACK_BYTES: usize = 128 * 1024 * 1024;
@@ -63,6 +65,7 @@ impl Typed for Calculate {
             annotations: READS,
             risk: Risk::Read,
             permission: Permission::Read,
+            execution: Execution { timeout_ms: TIMEOUT_MS, ..Execution::default() },
             errors: codes(&[
                 ("SYNTAX", "the expression can not be read"),
                 ("DIVISION_BY_ZERO", "something is divided by zero"),
@@ -192,7 +195,7 @@ impl fend_core::Interrupt for Watch<'_> {
         let reason = if used > STACK_BYTES_USED_MAX {
             Some(syntax("nested too deeply"))
         } else if self.asked.fetch_add(1, Ordering::Relaxed).is_multiple_of(ASK_EVERY) {
-            self.stop.reason()
+            self.stop.reason().map(|reason| reason.with_hint("the numbers are too large: use logarithms or remainders"))
         } else {
             None
         };

@@ -1,3 +1,5 @@
+//! `calculate`: exact, bounded, and clear about what it cannot read.
+
 use std::sync::Arc;
 use std::time::Duration;
 

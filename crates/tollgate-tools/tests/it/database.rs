@@ -1,3 +1,5 @@
+//! `query_database` on real SQLite files: what reads, and what must not write.
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 

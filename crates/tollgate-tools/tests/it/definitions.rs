@@ -1,3 +1,5 @@
+//! What a model reads of the built-in tools.
+
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};

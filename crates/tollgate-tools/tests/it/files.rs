@@ -1,3 +1,5 @@
+//! Reading, writing and editing real files, and every way out of the workspace.
+
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt};
 
 use serde_json::json;

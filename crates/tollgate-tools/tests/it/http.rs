@@ -1,3 +1,5 @@
+//! HTTP requests as tools, against a real server.
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 

@@ -1,3 +1,5 @@
+//! Programs as tools.
+
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -1,3 +1,5 @@
+//! `list_files` and `search_files` in real folders.
+
 use serde_json::json;
 
 use crate::support::House;

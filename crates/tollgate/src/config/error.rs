@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use tollgate_guard::redact::Redactor;
 use tollgate_types::limits;
 
 /// A configuration that cannot be used.
@@ -40,6 +41,7 @@ impl ConfigError {
     ) -> Self {
         let before = text.get(..offset).unwrap_or(text);
         let line = if text.is_empty() { 0 } else { before.matches('\n').count() + 1 };
+        let (text, offset) = redacted(text, line, before.len() - before.rfind('\n').map_or(0, |end| end + 1));
         Self { file: file.into(), line, offset, key, message, hint, text: text.into() }
     }
 
@@ -61,6 +63,21 @@ impl ConfigError {
         };
         Self::at(file, text, offset, key, message, Some(hint))
     }
+}
+
+/// The text as it may be shown: a secret that somebody wrote into the file is hidden. The place moves along.
+fn redacted(text: &str, line: usize, column: usize) -> (String, usize) {
+    let redactor = Redactor::new(&[], []);
+    let (mut shown, mut offset) = (String::with_capacity(text.len()), 0);
+    for (index, one) in text.split_inclusive('\n').enumerate() {
+        if index + 1 == line {
+            offset = shown.len() + column.min(one.trim_end().len());
+        }
+        shown.push_str(&redactor.text(one));
+    }
+    let offset = offset.min(shown.len());
+    let offset = (0..=offset).rev().find(|at| shown.is_char_boundary(*at)).unwrap_or(0);
+    (shown, offset)
 }
 
 /// The dotted key that stands at or before `offset`: the table header above it and the key of its line.

@@ -1,18 +1,21 @@
 //! Where a secret comes from. The configuration never holds one.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{self, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use tollgate_sandbox::Launch;
 use tollgate_types::{CancellationToken, Secret};
 
 /// A secret's source: exactly one of `env`, `file` and `command`.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema)]
+#[schemars(rename_all = "snake_case")]
 pub enum SecretSource {
     /// The name of an environment variable.
     Env(String),
@@ -20,6 +23,40 @@ pub enum SecretSource {
     File(PathBuf),
     /// A program that prints it.
     Command(Vec<String>),
+}
+
+/// Derived reading would quote what it finds; here that may be the secret itself.
+impl<'de> Deserialize<'de> for SecretSource {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "snake_case")]
+        enum Source {
+            Env(String),
+            File(PathBuf),
+            Command(Vec<String>),
+        }
+        struct Sources;
+        impl<'de> Visitor<'de> for Sources {
+            type Value = SecretSource;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("{ env = \"NAME\" }, { file = \"PATH\" } or { command = [\"PROGRAM\", …] }")
+            }
+
+            fn visit_str<E: de::Error>(self, _: &str) -> Result<SecretSource, E> {
+                Err(E::custom("a text stands here where the source of a secret belongs"))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<SecretSource, A::Error> {
+                Ok(match Source::deserialize(MapAccessDeserializer::new(map))? {
+                    Source::Env(name) => SecretSource::Env(name),
+                    Source::File(path) => SecretSource::File(path),
+                    Source::Command(command) => SecretSource::Command(command),
+                })
+            }
+        }
+        deserializer.deserialize_any(Sources)
+    }
 }
 
 /// A plain text, or a secret's source.

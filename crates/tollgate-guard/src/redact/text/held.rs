@@ -144,16 +144,20 @@ fn comma_ends(scan: &Scan, at: usize) -> bool {
 
 /// Without the full stop of the sentence and the brackets the value stands in.
 fn trimmed_end(scan: &Scan, start: usize, mut end: usize) -> usize {
+    if end - start > PLACEHOLDER_BYTES_MAX {
+        return end;
+    }
     while end > start {
-        let inside = scan.bytes.get(start..end - 1).unwrap_or_default();
-        let open = match scan.byte(end - 1) {
-            b'.' | b',' | b':' => 0,
-            b')' => b'(',
-            b']' => b'[',
-            b'}' => b'{',
-            _ => break,
+        let value = scan.bytes.get(start..end).unwrap_or_default();
+        let count = |bracket: u8| value.iter().filter(|byte| **byte == bracket).count();
+        let is_inside = match scan.byte(end - 1) {
+            b'.' | b',' | b':' => false,
+            b')' => count(b')') <= count(b'('),
+            b']' => count(b']') <= count(b'['),
+            b'}' => count(b'}') <= count(b'{'),
+            _ => true,
         };
-        if open != 0 && inside.contains(&open) {
+        if is_inside {
             break;
         }
         end -= 1;

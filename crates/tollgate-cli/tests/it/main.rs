@@ -1,0 +1,15 @@
+//! The command line as people and programs use it: real processes, real folders.
+
+#![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+#![expect(clippy::indexing_slicing, reason = "a test may stop at the first surprise")]
+#![expect(clippy::panic, reason = "a test may stop at the first surprise")]
+
+mod approvals;
+mod audit;
+mod call;
+mod pages;
+mod programs;
+mod run;
+mod serve;
+mod shop;
+mod tidy;

@@ -1,0 +1,117 @@
+//! `tollgate.toml`: what is wrong is named by file, line and key, with what would be right.
+
+use std::path::Path;
+
+use tollgate::config::{Found, Loaded, find};
+
+fn fault(text: &str) -> (usize, String, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tollgate.toml");
+    std::fs::write(&path, text).unwrap();
+    let error = Loaded::read(&path, folder.path()).unwrap_err();
+    let shown = error.to_string();
+    let tail = shown.rsplit_once("tollgate.toml").unwrap().1.to_owned();
+    (error.line, tail, error.hint.unwrap_or_default())
+}
+
+#[test]
+fn every_fault_has_its_place_and_what_would_be_right() {
+    let cases: &[(&str, usize, &[&str], &str)] = &[
+        ("data_dir = \n", 1, &[":1:"], "docs/config.md"),
+        ("workspce = \".\"\n", 1, &["`workspce`", "unknown field"], "docs/config.md"),
+        ("# one\n\n[server]\nbind = 7373\n", 4, &[":4:", "`server.bind`", "expected a string"], "config"),
+        ("[models.default]\nbase_url = \"http://127.0.0.1/v1\"\n", 1, &["missing field `model`"], "config"),
+        (
+            "[models.default]\nbase_url = \"x\"\nmodel = \"m\"\napi_key = \"sk-123\"\n",
+            4,
+            &[":4:", "`models.default.api_key`"],
+            "never the secret itself",
+        ),
+        ("[models.x]\nbase_url = \"x\"\nmodel = \"m\"\napi = \"telnet\"\n", 4, &["unknown variant `telnet`"], "config"),
+        ("[roles.r]\ntools = [\"*\"]\nrisk = \"mild\"\n", 1, &["`roles.r`", "unknown variant `mild`"], "a role has"),
+        ("[[tool]]\nname = \"t\"\ndescription = \"d\"\n", 1, &["`tool.t`", "it runs nothing"], "command ="),
+        (
+            "[[tool]]\nname = \"t\"\ndescription = \"d\"\ncommand = \"python3 t.py\"\n",
+            1,
+            &["`tool.t`", "`command`"],
+            "write it as a list",
+        ),
+        (
+            "\n[[tool]]\nname = \"t\"\ndescription = \"d\"\ncommand = [\"t\"]\nrsik = \"read\"\n",
+            2,
+            &[":2:", "`tool.t`", "unknown field `rsik`"],
+            "docs/config.md",
+        ),
+        ("[databases.shop]\nsqlit = \"x\"\n", 2, &["`databases.shop.sqlit`", "expected `sqlite`"], "config"),
+    ];
+    for (text, line, parts, right) in cases {
+        let (found, shown, hint) = fault(text);
+        assert_eq!(found, *line, "{text:?}: {shown}");
+        for part in *parts {
+            assert!(shown.contains(part), "{text:?}: {shown}");
+        }
+        assert!(hint.contains(right), "{text:?}: {hint}");
+    }
+}
+
+#[test]
+fn a_secret_is_never_echoed() {
+    for line in
+        ["api_key = \"sk-very-secret\"", "api_key = { env = [\"sk-very-secret\"] }", "api_key = [\"sk-very-secret\"]"]
+    {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("tollgate.toml");
+        std::fs::write(&path, format!("[models.d]\nbase_url = \"x\"\nmodel = \"m\"\n{line}\n")).unwrap();
+        let error = Loaded::read(&path, folder.path()).unwrap_err();
+        assert_eq!(error.line, 4, "{line}");
+        assert!(!format!("{error} {}", error.text).contains("very-secret"), "{error} {}", error.text);
+    }
+}
+
+#[test]
+fn files_that_are_no_configuration_say_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let read = |path: &Path| Loaded::read(path, folder.path()).unwrap_err().to_string();
+    assert!(read(&folder.path().join("none.toml")).contains("cannot be read"));
+    assert!(read(folder.path()).contains("is not a file"));
+    let latin = folder.path().join("latin.toml");
+    std::fs::write(&latin, b"# fine\nname = \"\xff\"\n").unwrap();
+    assert!(read(&latin).contains("latin.toml:2: is not UTF-8"));
+    let huge = folder.path().join("huge.toml");
+    std::fs::write(&huge, "#".repeat(2 << 20)).unwrap();
+    assert!(read(&huge).contains("at most"));
+}
+
+#[test]
+fn the_nearest_file_is_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let deep = folder.path().join("a/b");
+    std::fs::create_dir_all(&deep).unwrap();
+    std::fs::write(folder.path().join("tollgate.toml"), "role = \"reader\"\n").unwrap();
+    let found = find(&Found { folder: deep.clone(), ..Found::default() }).unwrap();
+    assert_eq!((found.config.role.as_str(), found.data_dir()), ("reader", folder.path().join(".tollgate")));
+
+    let home = tempfile::tempdir().unwrap();
+    std::fs::create_dir(home.path().join("tollgate")).unwrap();
+    std::fs::write(home.path().join("tollgate/tollgate.toml"), "role = \"own\"\n").unwrap();
+    let empty = tempfile::tempdir().unwrap();
+    let place = Found { folder: empty.path().to_owned(), user_config: Some(home.path().to_owned()), named: None };
+    let own = find(&place).unwrap();
+    assert_eq!((own.config.role.as_str(), own.data_dir()), ("own", empty.path().join(".tollgate")));
+    let none = find(&Found { folder: empty.path().to_owned(), ..Found::default() }).unwrap();
+    assert_eq!((none.config.role.as_str(), none.file), ("developer", None));
+}
+
+#[tokio::test]
+async fn overlays_change_definitions() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tollgate.toml");
+    let text = "[tools.\"write_*\"]\nsecurity = { requires_confirmation = true }\nexecution = { timeout_ms = 5 }\n";
+    std::fs::write(&path, text).unwrap();
+    let loaded = Loaded::read(&path, folder.path()).unwrap();
+    let house = tollgate::Tollgate::builder().config(loaded).build().await.unwrap();
+    let entry = house.gate().catalog().get("write_file").unwrap();
+    assert!(entry.definition.security.requires_confirmation);
+    assert_eq!((entry.definition.execution.timeout_ms, entry.definition.execution.max_concurrent), (5, 5));
+    assert_eq!(house.gate().catalog().get("read_file").unwrap().definition.execution.timeout_ms, 30_000);
+}

@@ -1,0 +1,7 @@
+//! The library's face: building, configuration, tools of one's own, an agent.
+
+#![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+
+mod agent;
+mod configuration;
+mod library;
