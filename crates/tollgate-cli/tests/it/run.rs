@@ -56,10 +56,10 @@ async fn servers_that_fail_are_named() {
         (
             vec![Step::close_mid_stream(vec![r#"{"choices":[{"index":0,"delta":{"content":"ha"}}]}"#.into()])],
             1,
-            "ended",
+            "broke off",
         ),
         (vec![Step::html("<html><body>Bad gateway</body></html>")], 1, "html"),
-        (refused(), 1, "429"),
+        (refused(), 3, "429"),
         (vec![Step::status(401, &[], r#"{"error":{"message":"bad key"}}"#)], 1, "401"),
     ];
     for (script, code, part) in cases {

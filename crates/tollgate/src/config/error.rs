@@ -73,7 +73,11 @@ fn redacted(text: &str, line: usize, column: usize) -> (String, usize) {
         if index + 1 == line {
             offset = shown.len() + column.min(one.trim_end().len());
         }
-        shown.push_str(&redactor.text(one));
+        // Whatever stands at a key for secrets is not shown at all.
+        match one.split_once('=').filter(|(key, _)| key.trim() == "api_key") {
+            Some((key, _)) => shown.push_str(&format!("{key}= …\n")),
+            None => shown.push_str(&redactor.text(one)),
+        }
     }
     let offset = offset.min(shown.len());
     let offset = (0..=offset).rev().find(|at| shown.is_char_boundary(*at)).unwrap_or(0);

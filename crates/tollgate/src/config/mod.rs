@@ -182,8 +182,9 @@ pub struct ToolConfig {
     pub runs: Runs,
 }
 
-/// The form of a `[[tool]]`, for the JSON Schema: a definition, and `command` or `http`.
+/// `[[tool]]`: a definition, and `command` or `http`.
 #[derive(JsonSchema)]
+#[schemars(rename = "Tool")]
 #[expect(dead_code, reason = "only its schema is used")]
 struct ToolSchema {
     #[schemars(flatten)]
@@ -194,15 +195,16 @@ struct ToolSchema {
     http: Option<Http>,
 }
 
-/// The form of a `[roles.NAME]`, for the JSON Schema.
+/// `[roles.NAME]`.
 #[derive(JsonSchema)]
+#[schemars(rename = "Role")]
 #[expect(dead_code, reason = "only its schema is used")]
 struct RoleSchema {
     /// Globs of the tools it may use.
     tools: Vec<String>,
     /// Globs of tools it may not use, whatever `tools` says.
     exclude: Vec<String>,
-    /// The role, or roles, whose grants it starts from.
+    /// The role whose grants it starts from.
     inherits: Option<String>,
     /// The highest permission it may use.
     permission: Option<tollgate_types::Permission>,

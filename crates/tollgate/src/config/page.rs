@@ -78,7 +78,7 @@ fn choices(page: &mut String, definition: &Value) {
                 let keys = choice.get("properties")?.as_object()?.keys();
                 Some(keys.map(|key| format!("`{key} = …`")).collect::<Vec<_>>().join(", "))
             })
-            .unwrap_or_else(|| "a text".into());
+            .unwrap_or_else(|| kind(choice));
         let _ = writeln!(page, "- {name}: {text}");
     }
     for name in definition.get("enum").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str) {

@@ -170,7 +170,9 @@ fn is_prose(scan: &Scan, text: &str, end: usize) -> bool {
     let is_word = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphabetic() || matches!(byte, b'-' | b'\''));
     let next = scan.skip(end, usize::MAX, |byte| is_blank(byte) || byte == b',');
     let next_end = scan.skip(next, FIELD_BYTES_MAX, |byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'));
-    let sentence_goes_on = next > end && next_end > next && !matches!(scan.byte(next_end), b':' | b'=');
+    let is_marker = scan.bytes.get(next..).unwrap_or_default().starts_with(b"[redacted:");
+    let is_plain = next_end > next && !matches!(scan.byte(next_end), b':' | b'=');
+    let sentence_goes_on = next > end && (is_plain || is_marker);
     is_word(text) && sentence_goes_on && scan.byte(next) != b'-'
 }
 
