@@ -132,7 +132,7 @@ pub(crate) struct RunArgs {
     /// Take the model's turns from a recording; the tools run for real
     #[arg(long, value_name = "FILE")]
     pub(crate) replay: Option<PathBuf>,
-    /// Print every event as a JSON line
+    /// Print every event as a JSON line, on a terminal too
     #[arg(long)]
     pub(crate) json: bool,
     /// Instructions for the model

@@ -47,10 +47,17 @@ pub(crate) fn format(global: &Global) -> Format {
     global.format.unwrap_or_else(|| if io::stdout().is_terminal() { Format::Text } else { Format::Json })
 }
 
+/// No table is made narrower than this, in characters.
+const NARROWEST: u16 = 60;
+
 /// A table that fits the terminal.
 pub(crate) fn table(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let mut table = Table::new();
     table.load_preset(presets::UTF8_HORIZONTAL_ONLY).set_content_arrangement(ContentArrangement::Dynamic);
+    // Some terminals say that they are nothing wide.
+    if table.width().is_some_and(|width| width < NARROWEST) {
+        table.set_width(NARROWEST);
+    }
     table.set_header(header.iter().copied());
     for row in rows {
         table.add_row(row);

@@ -161,6 +161,7 @@ impl Attempt {
     pub(crate) fn answered(&self, gate: &Inner, event: Event, approval: &Approval, reason: Option<String>) {
         let mut entry = self.entry(gate, event);
         entry.attempt = approval.attempt.clone();
+        entry.call_id = approval.call_id.clone();
         entry.approval = Some(approval.id.clone());
         entry.note = reason;
         self.known().pending.push(entry);

@@ -20,7 +20,7 @@ use tollgate_wire::repair;
 use crate::attempt::{Attempt, Received};
 use crate::builder::RegisterError;
 use crate::executors::Executors;
-use crate::stage::{Stop, admit, approve, find, judge, run, shape, validate};
+use crate::stage::{Stop, admit, approve, find, judge, replay, run, shape, validate};
 
 /// The gate. Cheap to clone; every clone is the same gate.
 #[derive(Clone)]
@@ -181,6 +181,7 @@ async fn stages(
     let admitted = admit::admit(trip, found)?; // what may not be listed does not exist for this caller
     let valid = validate::validate(trip, admitted, parsed)?; // policy, approval and tool see one value
     let judged = judge::judge(trip, valid)?; // by the policy of now
+    replay::recall(trip, &judged).await?; // what was answered under this key needs no second yes
     let cleared = approve::approve(trip, judged).await?; // a human, where the policy asks for one
     let ran = run::run(trip, cleared).await?; // recorded as started before it starts
     shape::shape(trip, ran).await // what the model sees; the whole is kept

@@ -69,20 +69,17 @@ impl Operator {
     /// # Errors
     /// When no open question answers to `id`, or the word could not be stored and recorded.
     pub async fn answer(&self, id: &str, answer: Answer) -> Result<Approval, OperatorError> {
-        let open = self.store.approval(id, self.clock.now()).await?;
         let event = if answer.approved { Event::Approved } else { Event::Rejected };
-        let mut entry = Entry::new(event, &open.attempt, &CallId::new(open.attempt.as_str()));
+        let note = note(&answer);
+        // The store decides who was first; what it took counts once the ledger holds it.
+        let open = self.store.answer(id, answer, self.clock.now()).await?;
+        let mut entry = Entry::new(event, &open.attempt, &open.call_id);
         entry.approval = Some(open.id.clone());
         entry.tool = Some(ToolRef { name: open.tool.clone(), pin: Some(open.pin.clone()), source: None });
         entry.args_hmac = Some(open.digest.clone());
-        entry.note = Some(match &answer.reason {
-            Some(reason) => format!("by {}: {reason}", answer.by),
-            None => format!("by {}", answer.by),
-        });
-        // The store decides who was first; only what it took is recorded.
-        let answered = self.store.answer(open.id.as_str(), answer, self.clock.now()).await?;
+        entry.note = Some(note);
         self.ledger.append(vec![entry], Durability::Strict).await?;
-        Ok(answered)
+        Ok(self.store.answer_recorded(open.id, self.clock.now()).await?)
     }
 
     /// The attempts whose outcome nobody knows, oldest first.
@@ -136,6 +133,14 @@ impl Operator {
             self.store.add_unsettled(unknown).await?;
         }
         Ok(())
+    }
+}
+
+/// Who answered, and in which words, as a record says it.
+pub(crate) fn note(answer: &Answer) -> String {
+    match &answer.reason {
+        Some(reason) => format!("by {}: {reason}", answer.by),
+        None => format!("by {}", answer.by),
     }
 }
 

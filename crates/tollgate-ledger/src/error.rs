@@ -40,16 +40,16 @@ pub enum LedgerError {
         path: PathBuf,
     },
     /// No attempt has this id.
-    #[error("no attempt's id begins with `{prefix}`")]
+    #[error("no attempt's id begins or ends with `{part}`")]
     UnknownAttempt {
         /// What was asked for.
-        prefix: String,
+        part: String,
     },
     /// Several attempts have ids that begin so.
-    #[error("`{prefix}` is the beginning of more than one attempt's id: `{first}`, `{second}`")]
+    #[error("`{part}` is in more than one attempt's id: `{first}`, `{second}`")]
     AmbiguousAttempt {
         /// What was asked for.
-        prefix: String,
+        part: String,
         /// One of them.
         first: String,
         /// Another.
@@ -75,7 +75,10 @@ impl LedgerError {
             Self::Damaged { .. } => Some("run `tollgate audit verify`"),
             Self::UnknownAttempt { .. } => Some("`tollgate audit tail` shows the latest attempts"),
             Self::AmbiguousAttempt { .. } => Some("give more of the id"),
-            Self::Missing { .. } | Self::TooLarge { .. } | Self::Closed => None,
+            Self::Missing { .. } => {
+                Some("the first call makes it: `tollgate call calculate '{\"expression\": \"1 + 1\"}'`")
+            }
+            Self::TooLarge { .. } | Self::Closed => None,
         }
     }
 

@@ -37,6 +37,7 @@ struct Shared {
     /// Attempts with `received` and neither `finished` nor `waiting`.
     open_attempts: AtomicI64,
     lock_wait_ms: u64,
+    sandbox: Option<&'static str>,
 }
 
 /// When an append returns.
@@ -59,18 +60,20 @@ impl Seq {
     }
 }
 
-/// The limits of an open ledger, for tests that want them smaller.
+/// The limits of an open ledger, for tests that want them smaller, and what its records say of this process.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
     /// A segment's length at which the next one begins.
     pub segment_bytes_max: u64,
     /// How long an append waits for its turn.
     pub lock_wait_ms: u64,
+    /// The isolation that this process gives to what it runs, said by every record that does not say its own.
+    pub sandbox: Option<&'static str>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { segment_bytes_max: limits::SEGMENT_BYTES_MAX, lock_wait_ms: limits::LEDGER_LOCK_WAIT_MS }
+        Self { segment_bytes_max: limits::SEGMENT_BYTES_MAX, lock_wait_ms: limits::LEDGER_LOCK_WAIT_MS, sandbox: None }
     }
 }
 
@@ -117,6 +120,7 @@ impl Ledger {
             id,
             open_attempts: AtomicI64::new(0),
             lock_wait_ms: options.lock_wait_ms,
+            sandbox: options.sandbox,
         });
         let ledger = Self { shared, boot, is_closed: false };
         let recovery = ledger.recover(&folder, &dead)?;
@@ -135,7 +139,10 @@ impl Ledger {
     /// # Errors
     /// [`LedgerError::Unavailable`] when the disk does not take them, until it does; [`LedgerError::Busy`] when no turn
     /// came; [`LedgerError::Damaged`] when another writer's records do not continue the chain.
-    pub async fn append(&self, entries: Vec<Entry>, durability: Durability) -> Result<Seq, LedgerError> {
+    pub async fn append(&self, mut entries: Vec<Entry>, durability: Durability) -> Result<Seq, LedgerError> {
+        for entry in &mut entries {
+            entry.sandbox = entry.sandbox.or(self.shared.sandbox);
+        }
         let batch = Batch::of(&entries)?;
         let (seq, receipt) = match self.append_inline(&batch, durability).await? {
             Some(appended) => appended,
@@ -163,7 +170,7 @@ impl Ledger {
 
     /// Ends the attempts of dead processes, and then their marks.
     fn recover(&self, folder: &Folder, dead: &[DeadBoot]) -> Result<Recovery, LedgerError> {
-        let (batch, mut recovery) = recover(folder, dead)?;
+        let (batch, mut recovery) = recover(folder, dead, self.shared.sandbox)?;
         let has_notes = self.shared.writer().has_notes();
         if has_notes || !batch.is_empty() {
             let (shared, wait_ms) = (&self.shared, self.shared.lock_wait_ms);

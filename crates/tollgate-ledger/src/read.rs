@@ -92,24 +92,27 @@ impl Iterator for Records {
     }
 }
 
-/// All records of one attempt, which is named by its id or by a beginning of it that no other attempt has.
+/// All records of one attempt, which is named by its id or by a beginning or end of it that no other attempt has.
 ///
 /// # Errors
 /// [`LedgerError::UnknownAttempt`], [`LedgerError::AmbiguousAttempt`], or that the ledger cannot be read.
-pub fn attempt_records(data_dir: &Path, prefix: &str) -> Result<Vec<Record>, LedgerError> {
+pub fn attempt_records(data_dir: &Path, part: &str) -> Result<Vec<Record>, LedgerError> {
     let mut found: Vec<Record> = Vec::new();
     for record in read(data_dir) {
         let record = record?;
-        let Some(attempt) = record.attempt().filter(|attempt| attempt.starts_with(prefix)) else { continue };
+        let Some(attempt) = record.attempt().filter(|attempt| attempt.starts_with(part) || attempt.ends_with(part))
+        else {
+            continue;
+        };
         match found.first().and_then(Record::attempt) {
             Some(first) if first != attempt => {
                 let (first, second) = (first.to_owned(), attempt.to_owned());
-                return Err(LedgerError::AmbiguousAttempt { prefix: prefix.to_owned(), first, second });
+                return Err(LedgerError::AmbiguousAttempt { part: part.to_owned(), first, second });
             }
             Some(_) | None => found.push(record),
         }
     }
-    if found.is_empty() { Err(LedgerError::UnknownAttempt { prefix: prefix.to_owned() }) } else { Ok(found) }
+    if found.is_empty() { Err(LedgerError::UnknownAttempt { part: part.to_owned() }) } else { Ok(found) }
 }
 
 /// The last `count` records, oldest first, and a follower that gives what comes after them. It reads from the end.

@@ -87,11 +87,16 @@ struct Open {
 }
 
 /// Finds the attempts of dead processes that never ended, and makes the records that end them.
-pub(crate) fn recover(folder: &Folder, dead: &[DeadBoot]) -> Result<(Batch, Recovery), LedgerError> {
+pub(crate) fn recover(
+    folder: &Folder,
+    dead: &[DeadBoot],
+    sandbox: Option<&'static str>,
+) -> Result<(Batch, Recovery), LedgerError> {
     let open = scan(folder, dead)?;
     let mut batch = Batch::default();
     let mut recovery = Recovery::default();
     for Open { mut entry, time, has_started } in open.into_values() {
+        entry.sandbox = sandbox;
         let code = if has_started { Code::OutcomeUnknown } else { Code::Cancelled };
         let status = if has_started { Status::Unknown } else { Status::Failed };
         entry.outcome =
@@ -112,7 +117,9 @@ pub(crate) fn recover(folder: &Folder, dead: &[DeadBoot]) -> Result<(Batch, Reco
         batch.push(&entry)?;
     }
     for boot in dead {
-        batch.push(&Entry::of_ledger(Event::Recovered, format!("boot `{}` ended without closing", boot.id)))?;
+        let mut entry = Entry::of_ledger(Event::Recovered, format!("boot `{}` ended without closing", boot.id));
+        entry.sandbox = sandbox;
+        batch.push(&entry)?;
     }
     // They end attempts of others, not of this process.
     batch.opens = 0;

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, TransactionBehavior, params};
 use serde::Serialize;
 use serde_json::Value;
-use tollgate_types::{ApprovalId, AttemptId, Caller, Digest, Permission, Pin, Risk, limits};
+use tollgate_types::{ApprovalId, AttemptId, CallId, Caller, Digest, Permission, Pin, Risk, limits};
 
 use crate::{Store, StoreError};
 
@@ -28,6 +28,8 @@ pub struct NewApproval {
     pub binding: Binding,
     /// The attempt that asks.
     pub attempt: AttemptId,
+    /// The asker's id for the call.
+    pub call_id: CallId,
     /// The tool's name.
     pub tool: String,
     /// What it does to the world.
@@ -89,6 +91,8 @@ pub struct Approval {
     pub surface: String,
     /// The attempt that asked.
     pub attempt: AttemptId,
+    /// The asker's id for the call.
+    pub call_id: CallId,
     /// The definition's pin.
     pub pin: Pin,
     /// The arguments' digest.
@@ -150,7 +154,8 @@ impl Store {
         .await
     }
 
-    /// Answers an open question; `id` may be an unambiguous prefix or suffix.
+    /// Takes the answer to an open question; `id` may be an unambiguous prefix or suffix. It counts only once it is
+    /// [recorded](Self::answer_recorded): no record, no yes.
     ///
     /// # Errors
     /// When no open question answers to `id`, several do, or the store fails.
@@ -165,7 +170,8 @@ impl Store {
                 return Err(StoreError::Conflict(message));
             }
             transaction.execute(
-                "update approvals set status = ?2, decided_by = ?3, decided_at = ?4, decision_reason = ?5 where id = ?1",
+                "update approvals set status = ?2, decided_by = ?3, decided_at = ?4, decision_reason = ?5, \
+                 is_recorded = 0 where id = ?1",
                 params![
                     found.id.as_str(),
                     if answer.approved { "approved" } else { "rejected" },
@@ -174,9 +180,21 @@ impl Store {
                     answer.reason
                 ],
             )?;
-            let answered = by_id(&transaction, found.id.as_str())?;
             transaction.commit()?;
-            Ok(answered)
+            Ok(found)
+        })
+        .await
+    }
+
+    /// Lets an answer count, now that the ledger holds it.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn answer_recorded(&self, id: ApprovalId, now: Timestamp) -> Result<Approval, StoreError> {
+        self.with(move |connection| {
+            connection.execute("update approvals set is_recorded = 1 where id = ?1", params![id.as_str()])?;
+            expire(connection, now)?;
+            by_id(connection, id.as_str())
         })
         .await
     }
@@ -217,7 +235,7 @@ impl Store {
     }
 }
 
-const COLUMNS: &str = "id, status, consumed_at, tool, arguments, preview, risk, permission, reason, subject, role, \
+const COLUMNS: &str = "id, call_id, status, is_recorded, consumed_at, tool, arguments, preview, risk, permission, reason, subject, role, \
                        tenant, surface, attempt, pin, digest, created, expires, decided_by, decided_at, decision_reason";
 
 fn status_name(status: ApprovalStatus) -> &'static str {
@@ -279,8 +297,8 @@ fn ask(transaction: &Transaction<'_>, new: &NewApproval, now: Timestamp) -> Resu
     let caller = &new.binding.caller;
     transaction.execute(
         "insert into approvals (id, created, expires, subject, role, tenant, surface, session, tool, pin, digest, risk, \
-         permission, arguments, preview, reason, attempt, status) \
-         values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, 'pending')",
+         permission, arguments, preview, reason, attempt, call_id, status) \
+         values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, 'pending')",
         params![
             new.id.as_str(),
             now.as_microsecond(),
@@ -299,6 +317,7 @@ fn ask(transaction: &Transaction<'_>, new: &NewApproval, now: Timestamp) -> Resu
             new.preview,
             new.reason,
             new.attempt.as_str(),
+            new.call_id.as_str(),
         ],
     )?;
     by_id(transaction, new.id.as_str())
@@ -324,11 +343,12 @@ fn by_id(connection: &Connection, id: &str) -> Result<Approval, StoreError> {
 fn from_row(row: &Row<'_>) -> rusqlite::Result<Result<Approval, StoreError>> {
     let status: String = row.get("status")?;
     let consumed: Option<i64> = row.get("consumed_at")?;
-    let status = match (status.as_str(), consumed) {
-        ("pending", _) => ApprovalStatus::Pending,
-        ("approved", None) => ApprovalStatus::Approved,
-        ("approved", Some(_)) => ApprovalStatus::Consumed,
-        ("rejected", _) => ApprovalStatus::Rejected,
+    let is_recorded: bool = row.get("is_recorded")?;
+    let status = match (status.as_str(), is_recorded, consumed) {
+        ("pending", ..) | ("approved" | "rejected", false, _) => ApprovalStatus::Pending,
+        ("approved", true, None) => ApprovalStatus::Approved,
+        ("approved", true, Some(_)) => ApprovalStatus::Consumed,
+        ("rejected", true, _) => ApprovalStatus::Rejected,
         _ => ApprovalStatus::Expired,
     };
     let arguments: String = row.get("arguments")?;
@@ -360,6 +380,7 @@ fn from_row(row: &Row<'_>) -> rusqlite::Result<Result<Approval, StoreError>> {
         tenant: (!tenant.is_empty()).then_some(tenant),
         surface: text("surface")?,
         attempt: AttemptId::new(text("attempt")?),
+        call_id: CallId::new(text("call_id")?),
         pin: Pin::new(text("pin")?),
         digest: Digest::new(text("digest")?),
         created,

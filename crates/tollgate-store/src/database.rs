@@ -20,8 +20,9 @@ create table approvals (
     id text primary key, created integer not null, expires integer not null,
     subject text not null, role text not null, tenant text not null, surface text not null, session text,
     tool text not null, pin text not null, digest text not null, risk text not null, permission text not null,
-    arguments text not null, preview text, reason text not null, attempt text not null,
-    status text not null, decided_by text, decided_at integer, decision_reason text, consumed_at integer
+    arguments text not null, preview text, reason text not null, attempt text not null, call_id text not null,
+    status text not null, decided_by text, decided_at integer, decision_reason text,
+    is_recorded integer not null default 0, consumed_at integer
 ) strict;
 create index approvals_by_binding on approvals (subject, role, tenant, surface, pin, digest) where consumed_at is null;
 create index approvals_open on approvals (status, created);

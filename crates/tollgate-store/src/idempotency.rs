@@ -1,7 +1,7 @@
 //! Keys under which a call happens at most once.
 
 use jiff::{SignedDuration, Timestamp};
-use rusqlite::{OptionalExtension, TransactionBehavior, params};
+use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 use tollgate_types::{AttemptId, Caller, Digest, limits};
 
 use crate::{Store, StoreError};
@@ -70,29 +70,28 @@ impl Store {
                 "delete from idempotency where created <= ?1 and outcome is not null",
                 params![oldest.as_microsecond()],
             )?;
-            let found: Option<(String, String, Option<String>)> = transaction
-                .query_row(
-                    "select digest, attempt, outcome from idempotency where subject = ?1 and tenant = ?2 and tool = ?3 and key = ?4",
-                    params![key.subject, key.tenant, key.tool, key.key],
-                    |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)),
-                )
-                .optional()?;
-            let reservation = match found {
-                None => {
+            let reservation = match standing(&transaction, &key, &digest)? {
+                Reservation::Fresh => {
                     transaction.execute(
                         "insert into idempotency (subject, tenant, tool, key, digest, attempt, created) values (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
                         params![key.subject, key.tenant, key.tool, key.key, digest.as_str(), attempt.as_str(), now.as_microsecond()],
                     )?;
                     Reservation::Fresh
                 }
-                Some((first, ..)) if first != digest.as_str() => Reservation::OtherArguments,
-                Some((_, _, Some(outcome))) => Reservation::Ended { outcome },
-                Some((_, first, None)) => Reservation::Open { attempt: AttemptId::new(first) },
+                other => other,
             };
             transaction.commit()?;
             Ok(reservation)
         })
         .await
+    }
+
+    /// What stands under the key; nothing is taken.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn reservation(&self, key: ReservationKey, digest: Digest) -> Result<Reservation, StoreError> {
+        self.with(move |connection| standing(connection, &key, &digest)).await
     }
 
     /// Stores the end of the first call under its key.
@@ -139,4 +138,19 @@ impl Store {
         })
         .await
     }
+}
+
+fn standing(connection: &Connection, key: &ReservationKey, digest: &Digest) -> Result<Reservation, StoreError> {
+    let sql = "select digest, attempt, outcome from idempotency where subject = ?1 and tenant = ?2 and tool = ?3 and key = ?4";
+    let found: Option<(String, String, Option<String>)> = connection
+        .query_row(sql, params![key.subject, key.tenant, key.tool, key.key], |row| {
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+        })
+        .optional()?;
+    Ok(match found {
+        None => Reservation::Fresh,
+        Some((first, ..)) if first != digest.as_str() => Reservation::OtherArguments,
+        Some((_, _, Some(outcome))) => Reservation::Ended { outcome },
+        Some((_, first, None)) => Reservation::Open { attempt: AttemptId::new(first) },
+    })
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tollgate_gate::{GateBuilder, Operator, SystemClock};
 use tollgate_guard::client::{Client, Origin};
 use tollgate_guard::redact::Redactor;
-use tollgate_ledger::{Ledger, Recovery};
+use tollgate_ledger::{Ledger, Options, Recovery};
 use tollgate_policy::{Policy, Role};
 use tollgate_store::{InstallKey, Store, Unsettled};
 use tollgate_tools::{HeaderValue, HttpSpec, HttpTool, ProgramTool};
@@ -106,7 +106,9 @@ impl Builder {
     pub async fn build(self) -> Result<Tollgate, Error> {
         let workspace = existing("the workspace", &self.workspace.unwrap_or_else(|| self.loaded.workspace()))?;
         let data_dir = made(&self.data_dir.unwrap_or_else(|| self.loaded.data_dir()), &workspace)?;
-        let (ledger, recovery) = Ledger::open(&data_dir, Arc::clone(&self.clock))?;
+        let sandbox = tollgate_sandbox::level().as_str();
+        let options = Options { sandbox: Some(sandbox), ..Options::default() };
+        let (ledger, recovery) = Ledger::open_with(&data_dir, Arc::clone(&self.clock), options)?;
         let (ledger, store) = (Arc::new(ledger), Store::new(&data_dir));
         let operator = Operator::new(Arc::clone(&ledger), store.clone(), Arc::clone(&self.clock));
         take_over(&operator, &recovery).await?;
@@ -136,7 +138,7 @@ impl Builder {
             env,
             environment: self.loaded.config.environment.clone(),
             envelope: self.loaded.config.envelope,
-            sandbox: tollgate_sandbox::level().as_str(),
+            sandbox,
         }
         .build(tools)?;
         Ok(Tollgate { gate, operator, redactor, clock: self.clock, loaded: self.loaded, data_dir, warnings })

@@ -8,7 +8,13 @@ use crate::failure::Failure;
 use crate::output::{self, visible};
 
 pub(crate) async fn run(global: &Global, action: ApprovalsAction) -> Result<u8, Failure> {
-    let house = open(global, configuration(global)?).await?;
+    let loaded = configuration(global)?;
+    if matches!(action, ApprovalsAction::List { .. }) && !loaded.data_dir().exists() {
+        // To look makes no data folder.
+        list(global, &[])?;
+        return Ok(0);
+    }
+    let house = open(global, loaded).await?;
     let operator = house.operator();
     match action {
         ApprovalsAction::List { all } => {

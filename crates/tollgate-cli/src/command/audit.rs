@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::Value;
+use tollgate::Verdict;
 use tollgate::ledger::{self, LedgerError, Record, Report};
-use tollgate::{Tollgate, Verdict};
 
-use super::{configuration, open, user};
+use super::{configuration, open_quietly, user};
 use crate::args::{AuditAction, Format, Global, VerdictArg};
 use crate::failure::{Failure, UNAVAILABLE};
 use crate::output::{self, Style, style, visible};
@@ -31,7 +31,7 @@ fn data_dir(global: &Global) -> Result<PathBuf, Failure> {
 }
 
 fn unreadable(error: &LedgerError) -> Failure {
-    Failure::unavailable(error.to_string()).hint("run `tollgate audit verify`")
+    Failure::unavailable(error.to_string()).hint(error.hint().unwrap_or("run `tollgate audit verify`"))
 }
 
 async fn tail(global: &Global, lines: usize, follow: bool) -> Result<u8, Failure> {
@@ -81,8 +81,12 @@ fn for_people(record: &Value) -> String {
         .map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned))
         .unwrap_or_default();
     let detail: String = visible(&detail).replace('\n', " ").chars().take(100).collect();
-    format!(
-        "{:>6} {} {:<9} {} {} {} {}",
+    let approval = match text("/approval").as_str() {
+        "" => String::new(),
+        id => format!("approval {id} "),
+    };
+    let line = format!(
+        "{:>6} {} {:<9} {} {} {} {approval}{}",
         record.pointer("/seq").map(Value::to_string).unwrap_or_default(),
         style(Style::Dim, &text("/time"), is_terminal),
         event,
@@ -90,7 +94,8 @@ fn for_people(record: &Value) -> String {
         style(Style::Bold, &text("/tool/name"), is_terminal),
         style(colour, &ended, is_terminal),
         detail
-    )
+    );
+    line.trim_end().to_owned()
 }
 
 fn show(global: &Global, attempt: &str) -> Result<u8, Failure> {
@@ -155,9 +160,15 @@ async fn settle(
     verdict: Option<VerdictArg>,
     note: Option<String>,
 ) -> Result<u8, Failure> {
-    let house: Tollgate = open(global, configuration(global)?).await?;
-    let Some(attempt) = attempt else {
-        let unsettled = house.operator().unsettled().await?;
+    let loaded = configuration(global)?;
+    // To look makes no data folder.
+    let house =
+        if attempt.is_some() || loaded.data_dir().exists() { Some(open_quietly(global, loaded).await?) } else { None };
+    let (Some(house), Some(attempt)) = (&house, attempt) else {
+        let unsettled = match &house {
+            Some(house) => house.operator().unsettled().await?,
+            None => Vec::new(),
+        };
         match output::format(global) {
             Format::Json => output::json(&unsettled)?,
             Format::Text if unsettled.is_empty() => output::line("every call that was started has ended")?,

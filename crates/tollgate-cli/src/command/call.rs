@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use crate::output::{self, Style, style, visible};
 
 pub(crate) async fn run(global: &Global, args: CallArgs) -> Result<u8, Failure> {
-    let arguments = read(args.arguments.as_deref().unwrap_or_default())?;
+    let arguments = read(args.arguments.as_deref().unwrap_or("{}"))?;
     let loaded = configuration(global)?;
     let role = global.role.clone().unwrap_or_else(|| loaded.config.role.clone());
     let house = open(global, loaded).await?;
@@ -21,7 +21,7 @@ pub(crate) async fn run(global: &Global, args: CallArgs) -> Result<u8, Failure> 
         outcome = house.call(&caller, call.clone()) => outcome,
         _ = tokio::signal::ctrl_c() => {
             house.gate().drain().await;
-            return Err(Failure::internal("interrupted; the ledger says how far it came").hint("tollgate audit tail"));
+            return Err(Failure::interrupted("interrupted; the ledger says how far it came").hint("tollgate audit tail"));
         }
     };
     match output::format(global) {
@@ -77,7 +77,7 @@ fn for_people(outcome: &Outcome) -> String {
     for detail in &error.details {
         text.push_str(&format!(
             "  {} {}\n",
-            style(Style::Bold, &visible(&detail.path), is_terminal),
+            style(Style::Bold, &place(&detail.path), is_terminal),
             visible(&detail.message)
         ));
     }
@@ -85,4 +85,8 @@ fn for_people(outcome: &Outcome) -> String {
         text.push_str(&format!("{} {}\n", style(Style::Dim, "hint:", is_terminal), visible(hint)));
     }
     text
+}
+
+fn place(pointer: &str) -> String {
+    if pointer.is_empty() { "(arguments)".to_owned() } else { visible(pointer) }
 }

@@ -31,14 +31,7 @@ pub(crate) fn configuration(global: &Global) -> Result<Loaded, Failure> {
 
 /// Opens the house, and says what could not be had.
 pub(crate) async fn open(global: &Global, loaded: Loaded) -> Result<Tollgate, Failure> {
-    let mut builder = Tollgate::builder().config(loaded);
-    if let Some(terminal) = Terminal::new(&user()) {
-        builder = builder.approvals(terminal);
-    }
-    let house = builder.build().await?;
-    for warning in house.warnings() {
-        output::warn(global, warning);
-    }
+    let house = open_quietly(global, loaded).await?;
     let unsettled = house.operator().unsettled().await?;
     if !unsettled.is_empty() {
         let text = format!(
@@ -46,6 +39,19 @@ pub(crate) async fn open(global: &Global, loaded: Loaded) -> Result<Tollgate, Fa
             unsettled.len()
         );
         output::warn(global, &text);
+    }
+    Ok(house)
+}
+
+/// The same without a word on what is unsettled, for those who settle it.
+pub(crate) async fn open_quietly(global: &Global, loaded: Loaded) -> Result<Tollgate, Failure> {
+    let mut builder = Tollgate::builder().config(loaded);
+    if let Some(terminal) = Terminal::new(&user()) {
+        builder = builder.approvals(terminal);
+    }
+    let house = builder.build().await?;
+    for warning in house.warnings() {
+        output::warn(global, warning);
     }
     Ok(house)
 }

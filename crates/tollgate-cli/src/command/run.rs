@@ -7,7 +7,7 @@ use tollgate::agent::{Agent, Event, Model, Options, Recorder, Replay, RunError};
 use tollgate::{CancellationToken, Code, Surface, Tollgate, ToolChoice, limits, uuid_v7};
 
 use super::{caller, configuration, open};
-use crate::args::{Global, RunArgs};
+use crate::args::{Format, Global, RunArgs};
 use crate::failure::Failure;
 use crate::output::{self, Style, err, style, visible};
 
@@ -39,16 +39,17 @@ pub(crate) async fn run(global: &Global, args: RunArgs) -> Result<u8, Failure> {
             tollgate::sandbox_level()
         ));
     }
+    let is_json = args.json || output::format(global) == Format::Json;
     let prompts = match (&args.prompt, recorded) {
         (Some(prompt), _) => vec![prompt.clone()],
         (None, prompts) => prompts,
     };
     let code = if prompts.is_empty() {
-        conversation(&mut agent, &args).await?
+        conversation(&mut agent, is_json).await?
     } else {
         let mut worst = 0;
         for prompt in prompts {
-            worst = worst.max(ask(&mut agent, &prompt, &args).await?);
+            worst = worst.max(ask(&mut agent, &prompt, is_json).await?);
         }
         worst
     };
@@ -65,7 +66,7 @@ async fn model(house: &Tollgate, args: &RunArgs) -> Result<(Arc<dyn Model>, Vec<
     }
     let model = house.model(&args.model).await.map_err(|why| {
         Failure::usage(why)
-            .hint("`tollgate init` writes a commented tollgate.toml; `tollgate run --replay FILE` needs no model")
+            .hint("[models.…] in tollgate.toml says which model and where; `tollgate init` writes one with comments")
     })?;
     Ok((Arc::new(model), Vec::new()))
 }
@@ -80,7 +81,7 @@ fn tool_choice(given: &str) -> ToolChoice {
 }
 
 /// Line by line, until the input ends.
-async fn conversation(agent: &mut Agent, args: &RunArgs) -> Result<u8, Failure> {
+async fn conversation(agent: &mut Agent, is_json: bool) -> Result<u8, Failure> {
     let is_terminal = std::io::stdin().is_terminal();
     let mut worst = 0;
     loop {
@@ -95,14 +96,14 @@ async fn conversation(agent: &mut Agent, args: &RunArgs) -> Result<u8, Failure> 
         match line.map_err(|error| Failure::usage(format!("standard input cannot be read: {error}")))? {
             None => return Ok(worst),
             Some(line) if line.trim().is_empty() => {}
-            Some(line) => worst = worst.max(ask(agent, line.trim(), args).await?),
+            Some(line) => worst = worst.max(ask(agent, line.trim(), is_json).await?),
         }
     }
 }
 
-async fn ask(agent: &mut Agent, prompt: &str, args: &RunArgs) -> Result<u8, Failure> {
+async fn ask(agent: &mut Agent, prompt: &str, is_json: bool) -> Result<u8, Failure> {
     let cancellation = CancellationToken::new();
-    let mut printer = Printer::new(args.json);
+    let mut printer = Printer::new(is_json);
     let answer = {
         let mut on_event = |event: &Event| printer.print(event);
         let mut asked = std::pin::pin!(agent.ask(prompt, &cancellation, &mut on_event));

@@ -65,14 +65,14 @@ async fn servers_that_fail_are_named() {
     for (script, code, part) in cases {
         let server = ModelServer::start(script).await;
         let shop = Shop::with(&config(&server));
-        let done = run(&shop, &["run", "hello"]).await;
+        let done = run(&shop, &["--format", "text", "run", "hello"]).await;
         assert_eq!(done.code, code, "{part}: {} {}", done.stdout, done.stderr);
         let told = done.stderr.to_lowercase();
         assert!(told.contains(part), "{part}: {}", done.stderr);
         assert!(told.contains("hint:"), "{part}: {}", done.stderr);
     }
     let shop = Shop::with("[models.default]\nbase_url = \"http://127.0.0.1:9/v1\"\nmodel = \"m\"\n");
-    let done = run(&shop, &["run", "hello"]).await;
+    let done = run(&shop, &["--format", "text", "run", "hello"]).await;
     assert!(done.code == 1 && done.stderr.contains("127.0.0.1:9"), "{}", done.stderr);
 }
 
@@ -97,11 +97,11 @@ async fn a_recording_is_replayed_without_a_model() {
     assert_eq!(run(&shop, &["run", "how many?", "--record", "run.jsonl"]).await.code, 0);
     assert_eq!(run(&shop, &["run", "how many?", "--record", "run.jsonl"]).await.code, 2, "nothing is written over");
     drop(server);
-    let same = run(&shop, &["run", "--replay", "run.jsonl"]).await;
+    let same = run(&shop, &["--format", "text", "run", "--replay", "run.jsonl"]).await;
     assert_eq!(same.code, 0, "{} {}", same.stdout, same.stderr);
     assert!(same.stdout.contains("42 left"));
     std::fs::write(shop.path().join("stock.txt"), "7\n").unwrap();
-    let other = run(&shop, &["run", "--replay", "run.jsonl"]).await;
+    let other = run(&shop, &["--format", "text", "run", "--replay", "run.jsonl"]).await;
     assert_eq!(other.code, 1);
     assert!(other.stdout.contains("recorded: 42") && other.stdout.contains("now:      7"), "{}", other.stdout);
     std::fs::write(shop.path().join("broken.jsonl"), "{\"tollgate_recording\":1}\nnonsense\n").unwrap();

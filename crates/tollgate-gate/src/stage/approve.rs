@@ -86,13 +86,15 @@ fn settled(trip: Trip<'_>, claim: Claim) -> Result<Option<Approval>, Stop> {
 async fn decide(trip: Trip<'_>, open: &Approval, answer: Answer) -> Result<(), Stop> {
     let gate = trip.gate.inner();
     let event = if answer.approved { Event::Approved } else { Event::Rejected };
-    let note = Some(match &answer.reason {
-        Some(reason) => format!("by {}: {reason}", answer.by),
-        None => format!("by {}", answer.by),
-    });
+    let note = crate::operator::note(&answer);
     gate.store.answer(open.id.as_str(), answer, gate.clock.now()).await.map_err(|error| store_unavailable(&error))?;
-    trip.attempt.answered(gate, event, open, note);
-    trip.attempt.flush(gate).await.map_err(|error| ledger_unavailable(&error))
+    trip.attempt.answered(gate, event, open, Some(note));
+    trip.attempt.flush(gate).await.map_err(|error| ledger_unavailable(&error))?;
+    gate.store
+        .answer_recorded(open.id.clone(), gate.clock.now())
+        .await
+        .map(|_| ())
+        .map_err(|error| store_unavailable(&error))
 }
 
 fn question(trip: Trip<'_>, judged: &Judged) -> NewApproval {
@@ -110,6 +112,7 @@ fn question(trip: Trip<'_>, judged: &Judged) -> NewApproval {
             digest: judged.digest().clone(),
         },
         attempt: trip.attempt.id.clone(),
+        call_id: trip.attempt.call_id.clone(),
         tool: definition.name.clone(),
         risk: definition.risk,
         permission: definition.permission,

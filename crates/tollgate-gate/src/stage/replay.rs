@@ -5,6 +5,7 @@ use tollgate_store::{Reservation, ReservationKey};
 use tollgate_types::{CallResult, Code, End, ErrorObject, Status, limits};
 
 use super::approve::Cleared;
+use super::judge::Judged;
 use super::{Stop, store_unavailable};
 use crate::gate::Trip;
 
@@ -37,25 +38,36 @@ fn decode(stored: &str) -> Option<End> {
     }
 }
 
+/// Stops with what stands under the call's key, if anything does.
+pub(crate) async fn recall(trip: Trip<'_>, judged: &Judged) -> Result<(), Stop> {
+    let Some(scope) = scope(trip, judged)? else { return Ok(()) };
+    let standing = trip.gate.inner().store.reservation(scope, judged.digest().clone()).await;
+    settle(trip, standing.map_err(|error| store_unavailable(&error))?).await
+}
+
 /// Takes the call's key, or stops with what stands under it.
 pub(super) async fn reserve(trip: Trip<'_>, cleared: &Cleared) -> Result<(), Stop> {
-    let Some(key) = &trip.call.idempotency_key else { return Ok(()) };
+    let Some(scope) = scope(trip, cleared)? else { return Ok(()) };
+    let gate = trip.gate.inner();
+    let (digest, attempt) = (cleared.digest().clone(), trip.attempt.id.clone());
+    let standing = gate.store.reserve(scope.clone(), digest, attempt, gate.clock.now()).await;
+    settle(trip, standing.map_err(|error| store_unavailable(&error))?).await?;
+    trip.attempt.holds(scope);
+    Ok(())
+}
+
+fn scope(trip: Trip<'_>, judged: &Judged) -> Result<Option<ReservationKey>, Stop> {
+    let Some(key) = &trip.call.idempotency_key else { return Ok(None) };
     if key.is_empty() || key.chars().count() > limits::IDEMPOTENCY_KEY_CHARS_MAX {
         let message = format!("an idempotency key has 1 to {} characters", limits::IDEMPOTENCY_KEY_CHARS_MAX);
         return Err(Stop::new(Code::InvalidArguments, message));
     }
-    let gate = trip.gate.inner();
-    let scope = ReservationKey::new(&trip.attempt.caller, &cleared.entry().definition.name, key);
-    let reservation = gate
-        .store
-        .reserve(scope.clone(), cleared.digest().clone(), trip.attempt.id.clone(), gate.clock.now())
-        .await
-        .map_err(|error| store_unavailable(&error))?;
-    match reservation {
-        Reservation::Fresh => {
-            trip.attempt.holds(scope);
-            Ok(())
-        }
+    Ok(Some(ReservationKey::new(&trip.attempt.caller, &judged.entry().definition.name, key)))
+}
+
+async fn settle(trip: Trip<'_>, standing: Reservation) -> Result<(), Stop> {
+    match standing {
+        Reservation::Fresh => Ok(()),
         Reservation::Ended { outcome } => {
             let end = decode(&outcome).ok_or_else(|| {
                 Stop::new(Code::Internal, "the stored answer under this idempotency key does not read")

@@ -42,7 +42,7 @@ impl Valid {
 }
 
 pub(crate) fn validate(trip: Trip<'_>, admitted: Admitted, parsed: Result<Parsed, JsonFault>) -> Result<Valid, Stop> {
-    let Parsed { mut value, repairs } = parsed.map_err(|fault| Stop::Error(fault.into()))?;
+    let Parsed { mut value, repairs } = parsed.map_err(|fault| Stop::Error(unread(fault)))?;
     trip.attempt.repaired(repairs);
     let schema = &admitted.entry().input;
     trip.attempt.repaired(schema.coerce(&mut value));
@@ -55,6 +55,14 @@ pub(crate) fn validate(trip: Trip<'_>, admitted: Admitted, parsed: Result<Parsed
     admitted.executor().tool.check(&value, &cx).map_err(|error| Stop::Error(error.into()))?;
     let digest = trip.gate.inner().key.digest(&value).map_err(|error| store_unavailable(&error))?;
     Ok(Valid { admitted, arguments: value, digest, cx })
+}
+
+fn unread(fault: JsonFault) -> ErrorObject {
+    let mut error = ErrorObject::from(fault);
+    error
+        .hint
+        .get_or_insert_with(|| "give the arguments as one JSON object, such as {\"path\": \"README.md\"}".to_owned());
+    error
 }
 
 fn invalid(tool: &str, violations: Vec<Violation>) -> ErrorObject {

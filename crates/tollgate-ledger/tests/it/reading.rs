@@ -49,7 +49,7 @@ async fn an_attempt_is_named_by_a_beginning_that_only_it_has() {
     assert_eq!((records[0].attempt(), records[0].call_id()), (Some("019-ab"), Some("call-019-ab")));
     assert_eq!(
         attempt_records(folder.path(), "019-a").unwrap_err().to_string(),
-        "`019-a` is the beginning of more than one attempt's id: `019-aa`, `019-ab`"
+        "`019-a` is in more than one attempt's id: `019-aa`, `019-ab`"
     );
     assert!(matches!(attempt_records(folder.path(), "7"), Err(LedgerError::UnknownAttempt { .. })));
 }

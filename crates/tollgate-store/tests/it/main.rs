@@ -6,10 +6,10 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 use tempfile::TempDir;
 use tollgate_store::{
-    Answer, ApprovalStatus, Binding, Claim, InstallKey, NewApproval, Reservation, ReservationKey, ResultMeta, Store,
-    StoreError, Unsettled,
+    Answer, Approval, ApprovalStatus, Binding, Claim, InstallKey, NewApproval, Reservation, ReservationKey, ResultMeta,
+    Store, StoreError, Unsettled,
 };
-use tollgate_types::{ApprovalId, AttemptId, Caller, Digest, Permission, Pin, Risk, Surface, uuid_v7};
+use tollgate_types::{ApprovalId, AttemptId, CallId, Caller, Digest, Permission, Pin, Risk, Surface, uuid_v7};
 
 fn now() -> Timestamp {
     "2026-11-30T08:00:00Z".parse().unwrap()
@@ -24,6 +24,7 @@ fn question(subject: &str, digest: &str) -> NewApproval {
         id: ApprovalId::new(uuid_v7(now())),
         binding: Binding { caller: caller(subject), pin: Pin::new("pin"), digest: Digest::new(digest) },
         attempt: AttemptId::new(uuid_v7(now())),
+        call_id: CallId::new("c1"),
         tool: "send_email".into(),
         risk: Risk::Dangerous,
         permission: Permission::Network,
@@ -38,6 +39,11 @@ fn yes() -> Answer {
     Answer { approved: true, by: "alice".into(), reason: None }
 }
 
+async fn say(store: &Store, asked: &Approval, answer: Answer) {
+    store.answer(asked.id.as_str(), answer, now()).await.unwrap();
+    store.answer_recorded(asked.id.clone(), now()).await.unwrap();
+}
+
 fn folder() -> (TempDir, Store) {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::new(folder.path());
@@ -50,7 +56,7 @@ async fn a_yes_fits_once_and_only_the_same_asker_and_arguments() {
     let Claim::Asked(asked) = store.claim(question("bob", "d1"), now()).await.unwrap() else { panic!("asked anew") };
     let Claim::Pending(pending) = store.claim(question("bob", "d1"), now()).await.unwrap() else { panic!("pending") };
     assert_eq!(asked.id, pending.id);
-    store.answer(asked.id.as_str(), yes(), now()).await.unwrap();
+    say(&store, &asked, yes()).await;
 
     assert!(matches!(store.claim(question("carol", "d1"), now()).await.unwrap(), Claim::Asked(_)));
     assert!(matches!(store.claim(question("bob", "d2"), now()).await.unwrap(), Claim::Asked(_)));
@@ -64,7 +70,7 @@ async fn a_yes_fits_once_and_only_the_same_asker_and_arguments() {
 async fn another_surface_role_or_pin_asks_anew() {
     let (_folder, store) = folder();
     let Claim::Asked(asked) = store.claim(question("bob", "d"), now()).await.unwrap() else { panic!("asked") };
-    store.answer(asked.id.as_str(), yes(), now()).await.unwrap();
+    say(&store, &asked, yes()).await;
     type Change = fn(&mut NewApproval);
     let changes: [Change; 4] = [
         |q| q.binding.caller.role = "reader".into(),
@@ -87,12 +93,12 @@ async fn a_no_and_a_timeout_are_told_once() {
     let (_folder, store) = folder();
     let Claim::Asked(asked) = store.claim(question("bob", "d"), now()).await.unwrap() else { panic!("asked") };
     let no = Answer { approved: false, by: "alice".into(), reason: Some("not today".into()) };
-    store.answer(asked.id.as_str(), no, now()).await.unwrap();
+    say(&store, &asked, no).await;
     let Claim::Rejected(told) = store.claim(question("bob", "d"), now()).await.unwrap() else { panic!("rejected") };
     assert_eq!(told.decision_reason.as_deref(), Some("not today"));
 
     let Claim::Asked(asked) = store.claim(question("bob", "d"), now()).await.unwrap() else { panic!("asked anew") };
-    store.answer(asked.id.as_str(), yes(), now()).await.unwrap();
+    say(&store, &asked, yes()).await;
     let later = now() + SignedDuration::from_hours(2);
     assert!(
         matches!(store.claim(question("bob", "d"), later).await.unwrap(), Claim::Expired(_)),
@@ -107,6 +113,8 @@ async fn answers_are_taken_once_and_from_any_process() {
     let other = Store::new(folder.path());
     let tail: String = asked.id.as_str().chars().rev().take(8).collect::<Vec<_>>().into_iter().rev().collect();
     other.answer(&tail, yes(), now()).await.unwrap();
+    assert!(matches!(store.claim(question("bob", "d"), now()).await.unwrap(), Claim::Pending(_)), "not recorded yet");
+    other.answer_recorded(asked.id.clone(), now()).await.unwrap();
     assert!(matches!(store.answer(asked.id.as_str(), yes(), now()).await, Err(StoreError::Conflict(_))));
     for unknown in ["", "%", "no", "0000000000000000"] {
         assert!(matches!(store.answer(unknown, yes(), now()).await, Err(StoreError::NotFound(_))), "{unknown:?}");
@@ -117,7 +125,7 @@ async fn answers_are_taken_once_and_from_any_process() {
 async fn of_many_at_once_one_uses_the_yes() {
     let (folder, store) = folder();
     let Claim::Asked(asked) = store.claim(question("bob", "d"), now()).await.unwrap() else { panic!("asked") };
-    store.answer(asked.id.as_str(), yes(), now()).await.unwrap();
+    say(&store, &asked, yes()).await;
     let claims = (0..8).map(|_| {
         let store = Store::new(folder.path());
         async move { store.claim(question("bob", "d"), now()).await.unwrap() }
