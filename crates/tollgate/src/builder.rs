@@ -126,8 +126,15 @@ impl Builder {
         let overlays = Overlays::read(&self.loaded)?;
         let tools = tools.into_iter().map(|tool| overlays.apply(tool)).collect::<Result<Vec<_>, _>>()?;
         let protected = [Some(data_dir.clone()), self.loaded.file.clone()].into_iter().flatten().collect();
+        let policy = Policy::new(self.loaded.roles()?.into_iter().chain(self.roles))?;
+        let role = &self.loaded.config.role;
+        if !policy.has_role(role.get_ref()) {
+            let message = format!("no role is named `{}`", role.get_ref());
+            let hint = format!("there is {}; [roles.…] adds others", policy.role_names().join(", "));
+            return Err(self.loaded.fault(role, "role".into(), message, &hint).into());
+        }
         let gate = GateBuilder {
-            policy: Policy::new(self.loaded.roles()?.into_iter().chain(self.roles))?,
+            policy,
             ledger: Arc::clone(&ledger),
             store,
             key,
@@ -140,7 +147,11 @@ impl Builder {
             envelope: self.loaded.config.envelope,
             sandbox,
         }
-        .build(tools)?;
+        .build(tools)
+        .map_err(|error| match self.loaded.tool_fault(&error.name, error.source.to_string()) {
+            Some(fault) => fault.into(),
+            None => Error::from(error),
+        })?;
         Ok(Tollgate { gate, operator, redactor, clock: self.clock, loaded: self.loaded, data_dir, warnings })
     }
 }

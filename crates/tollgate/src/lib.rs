@@ -62,3 +62,8 @@ pub use tollgate_wire::ToolChoice;
 pub fn sandbox_level() -> &'static str {
     tollgate_sandbox::level().as_str()
 }
+
+/// The examples of the README compile.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct ReadmeDoctests;

@@ -12,7 +12,7 @@ use crate::output::{self, Style, style, visible};
 pub(crate) async fn run(global: &Global, args: CallArgs) -> Result<u8, Failure> {
     let arguments = read(args.arguments.as_deref().unwrap_or("{}"))?;
     let loaded = configuration(global)?;
-    let role = global.role.clone().unwrap_or_else(|| loaded.config.role.clone());
+    let role = global.role.clone().unwrap_or_else(|| loaded.config.role.get_ref().clone());
     let house = open(global, loaded).await?;
     let caller = caller(&house, &role, Surface::Cli)?;
     let mut call = Call::raw(args.tool, arguments);

@@ -16,7 +16,7 @@ const DIFFERS: u8 = 1;
 
 pub(crate) async fn run(global: &Global, args: RunArgs) -> Result<u8, Failure> {
     let loaded = configuration(global)?;
-    let role = global.role.clone().unwrap_or_else(|| loaded.config.role.clone());
+    let role = global.role.clone().unwrap_or_else(|| loaded.config.role.get_ref().clone());
     let house = open(global, loaded).await?;
     let session = uuid_v7(house.clock().now());
     let caller = caller(&house, &role, Surface::Agent)?.with_session(session);

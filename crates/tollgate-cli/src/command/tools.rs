@@ -11,7 +11,7 @@ use crate::output::{self, Style, style};
 
 pub(crate) async fn run(global: &Global, action: ToolsAction) -> Result<u8, Failure> {
     let loaded = configuration(global)?;
-    let role = global.role.clone().unwrap_or_else(|| loaded.config.role.clone());
+    let role = global.role.clone().unwrap_or_else(|| loaded.config.role.get_ref().clone());
     let house = open(global, loaded).await?;
     let caller = caller(&house, &role, Surface::Cli)?;
     let tools = house.list(&caller).await;

@@ -92,7 +92,7 @@ fn a_broken_configuration_names_file_line_and_key() {
     );
     let done = shop.tollgate(&["call", "calculate", "{}"]);
     assert_eq!((done.code, done.stdout.as_str()), (2, ""));
-    for part in ["tollgate.toml:3", "tool.t", "unknown field `rsik`"] {
+    for part in ["tollgate.toml:7", "tool.t.rsik", "unknown field `rsik`", "did you mean `risk`?"] {
         assert!(done.stderr.contains(part), "{}", done.stderr);
     }
 }

@@ -41,6 +41,8 @@ impl ConfigError {
     ) -> Self {
         let before = text.get(..offset).unwrap_or(text);
         let line = if text.is_empty() { 0 } else { before.matches('\n').count() + 1 };
+        let hint = nearest_key(&message).or(hint);
+        let message = for_people(message);
         let (text, offset) = redacted(text, line, before.len() - before.rfind('\n').map_or(0, |end| end + 1));
         Self { file: file.into(), line, offset, key, message, hint, text: text.into() }
     }
@@ -82,6 +84,49 @@ fn redacted(text: &str, line: usize, column: usize) -> (String, usize) {
     let offset = offset.min(shown.len());
     let offset = (0..=offset).rev().find(|at| shown.is_char_boundary(*at)).unwrap_or(0);
     (shown, offset)
+}
+
+/// The field that an error of serde does not know.
+pub(super) fn unknown_field(message: &str) -> Option<&str> {
+    message.strip_prefix("unknown field `")?.split('`').next()
+}
+
+/// «did you mean …?», where an unknown key is near to a known one.
+fn nearest_key(message: &str) -> Option<String> {
+    let asked = unknown_field(message)?;
+    let known: Vec<&str> = message.split('`').skip(3).step_by(2).collect();
+    let near = tollgate_catalog::nearest(asked, known);
+    (!near.is_empty()).then(|| format!("did you mean `{}`?", near.join("` or `")))
+}
+
+/// The words of a user for those of a programmer.
+fn for_people(message: String) -> String {
+    const WORDS: [(&str, &str); 5] = [
+        ("a sequence", "a list"),
+        ("sequence", "list"),
+        ("a map", "a table"),
+        ("unknown variant", "unknown value"),
+        ("unit variant", "a word"),
+    ];
+    WORDS.iter().fold(message, |text, (theirs, ours)| text.replace(theirs, ours))
+}
+
+/// Where `key` is set in the table that begins at `start`; the table itself when it is not found.
+pub(super) fn line_of(text: &str, start: usize, key: &str) -> usize {
+    let mut offset = start;
+    for line in text.get(start..).unwrap_or_default().split_inclusive('\n') {
+        if offset > start && line.trim_start().starts_with("[[") {
+            break;
+        }
+        let word = line.trim_start();
+        let is_key = word.strip_prefix(key).is_some_and(|rest| rest.trim_start().starts_with(['=', '.']));
+        let is_table = word.starts_with('[') && word.trim_end().trim_end_matches(']').ends_with(&format!(".{key}"));
+        if !key.is_empty() && (is_key || is_table) {
+            return offset + (line.len() - word.len());
+        }
+        offset += line.len();
+    }
+    start
 }
 
 /// The dotted key that stands at or before `offset`: the table header above it and the key of its line.

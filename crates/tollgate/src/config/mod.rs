@@ -28,7 +28,8 @@ pub struct Config {
     /// What the environment tools may touch; never the data folder or this file. Relative to the file's folder.
     pub workspace: PathBuf,
     /// The role of the local command line.
-    pub role: String,
+    #[schemars(with = "String")]
+    pub role: Spanned<String>,
     /// The name of this environment, such as `production`; a tool may be bound to some.
     pub environment: Option<String>,
     /// Whether results are wrapped as `{"ok": true, "data": …}` for the model.
@@ -60,7 +61,7 @@ impl Default for Config {
         Self {
             data_dir: ".tollgate".into(),
             workspace: ".".into(),
-            role: "developer".into(),
+            role: Spanned::new(0..0, "developer".into()),
             environment: None,
             envelope: false,
             env: BTreeMap::new(),
@@ -289,8 +290,8 @@ impl Loaded {
         if matches!(&runs, Runs::Command(command) if command.is_empty()) {
             return Err(fault("`command` is empty".into(), "write it as a list: command = [\"python3\", \"tool.py\"]"));
         }
-        let definition = rest.try_into().map_err(|e: toml::de::Error| {
-            fault(e.message().to_owned(), "the keys of a tool are listed in docs/config.md")
+        let definition = serde_path_to_error::deserialize(rest).map_err(|e| {
+            self.inner_fault(table, &format!("tool.{name}"), &e, "the keys of a tool are in docs/config.md")
         })?;
         Ok(ToolConfig { definition, runs })
     }
@@ -302,19 +303,57 @@ impl Loaded {
     pub fn roles(&self) -> Result<Vec<tollgate_policy::Role>, ConfigError> {
         let mut roles = Vec::new();
         for (name, table) in &self.config.roles {
-            let role: tollgate_policy::Role = table.get_ref().clone().try_into().map_err(|e: toml::de::Error| {
-                let hint = "a role has tools, exclude, inherits, permission, risk and ask";
-                self.fault(table, format!("roles.{name}"), e.message().to_owned(), hint)
-            })?;
+            let role: tollgate_policy::Role =
+                serde_path_to_error::deserialize(table.get_ref().clone()).map_err(|e| {
+                    let hint = "a role has tools, exclude, inherits, permission, risk and ask";
+                    self.inner_fault(table, &format!("roles.{name}"), &e, hint)
+                })?;
             roles.push(role.named(name));
         }
         Ok(roles)
+    }
+
+    /// An error at one key of a table that was read in a second step: the line is that of the key, where it has one.
+    fn inner_fault(
+        &self,
+        table: &Spanned<toml::Table>,
+        key: &str,
+        error: &serde_path_to_error::Error<toml::de::Error>,
+        hint: &str,
+    ) -> ConfigError {
+        let path = error.path().to_string();
+        let first = path.split(['.', '[']).next().unwrap_or_default();
+        let named = error::unknown_field(error.inner().message()).unwrap_or(first);
+        let key = if path == "." { key.to_owned() } else { format!("{key}.{path}") };
+        let offset = error::line_of(&self.text, table.span().start, named);
+        let message = error.inner().message().to_owned();
+        ConfigError::at(
+            &self.file.clone().unwrap_or_default(),
+            &self.text,
+            offset,
+            Some(key),
+            message,
+            Some(hint.to_owned()),
+        )
     }
 
     /// An error at one table of the file.
     pub(crate) fn fault<T>(&self, at: &Spanned<T>, key: String, message: String, hint: &str) -> ConfigError {
         let file = self.file.clone().unwrap_or_default();
         ConfigError::at(&file, &self.text, at.span().start, Some(key), message, Some(hint.to_owned()))
+    }
+
+    /// An error of the tool `name`, at its table when the file has one.
+    pub(crate) fn tool_fault(&self, name: &str, message: String) -> Option<ConfigError> {
+        let is_named =
+            |table: &&Spanned<toml::Table>| table.get_ref().get("name").and_then(toml::Value::as_str) == Some(name);
+        let table = self.config.tool.iter().find(is_named)?;
+        Some(self.fault(
+            table,
+            format!("tool.{name}"),
+            message,
+            "give the tool another name, or correct its definition",
+        ))
     }
 
     /// What the file asks for and this version does not do.

@@ -18,7 +18,7 @@ fn fault(text: &str) -> (usize, String, String) {
 fn every_fault_has_its_place_and_what_would_be_right() {
     let cases: &[(&str, usize, &[&str], &str)] = &[
         ("data_dir = \n", 1, &[":1:"], "docs/config.md"),
-        ("workspce = \".\"\n", 1, &["`workspce`", "unknown field"], "docs/config.md"),
+        ("workspce = \".\"\n", 1, &["`workspce`", "unknown field"], "did you mean `workspace`?"),
         ("# one\n\n[server]\nbind = 7373\n", 4, &[":4:", "`server.bind`", "expected a string"], "config"),
         ("[models.default]\nbase_url = \"http://127.0.0.1/v1\"\n", 1, &["missing field `model`"], "config"),
         (
@@ -27,8 +27,13 @@ fn every_fault_has_its_place_and_what_would_be_right() {
             &[":4:", "`models.default.api_key`"],
             "never the secret itself",
         ),
-        ("[models.x]\nbase_url = \"x\"\nmodel = \"m\"\napi = \"telnet\"\n", 4, &["unknown variant `telnet`"], "config"),
-        ("[roles.r]\ntools = [\"*\"]\nrisk = \"mild\"\n", 1, &["`roles.r`", "unknown variant `mild`"], "a role has"),
+        ("[models.x]\nbase_url = \"x\"\nmodel = \"m\"\napi = \"telnet\"\n", 4, &["unknown value `telnet`"], "config"),
+        (
+            "[roles.r]\ntools = [\"*\"]\nrisk = \"mild\"\n",
+            3,
+            &[":3:", "`roles.r.risk`", "unknown value `mild`"],
+            "a role has",
+        ),
         ("[[tool]]\nname = \"t\"\ndescription = \"d\"\n", 1, &["`tool.t`", "it runs nothing"], "command ="),
         (
             "[[tool]]\nname = \"t\"\ndescription = \"d\"\ncommand = \"python3 t.py\"\n",
@@ -38,11 +43,16 @@ fn every_fault_has_its_place_and_what_would_be_right() {
         ),
         (
             "\n[[tool]]\nname = \"t\"\ndescription = \"d\"\ncommand = [\"t\"]\nrsik = \"read\"\n",
-            2,
-            &[":2:", "`tool.t`", "unknown field `rsik`"],
-            "docs/config.md",
+            6,
+            &[":6:", "`tool.t.rsik`", "unknown field `rsik`"],
+            "did you mean `risk`?",
         ),
-        ("[databases.shop]\nsqlit = \"x\"\n", 2, &["`databases.shop.sqlit`", "expected `sqlite`"], "config"),
+        (
+            "[databases.shop]\nsqlit = \"x\"\n",
+            2,
+            &["`databases.shop.sqlit`", "expected `sqlite`"],
+            "did you mean `sqlite`?",
+        ),
     ];
     for (text, line, parts, right) in cases {
         let (found, shown, hint) = fault(text);
@@ -89,7 +99,7 @@ fn the_nearest_file_is_found() {
     std::fs::create_dir_all(&deep).unwrap();
     std::fs::write(folder.path().join("tollgate.toml"), "role = \"reader\"\n").unwrap();
     let found = find(&Found { folder: deep.clone(), ..Found::default() }).unwrap();
-    assert_eq!((found.config.role.as_str(), found.data_dir()), ("reader", folder.path().join(".tollgate")));
+    assert_eq!((found.config.role.get_ref().as_str(), found.data_dir()), ("reader", folder.path().join(".tollgate")));
 
     let home = tempfile::tempdir().unwrap();
     std::fs::create_dir(home.path().join("tollgate")).unwrap();
@@ -97,9 +107,9 @@ fn the_nearest_file_is_found() {
     let empty = tempfile::tempdir().unwrap();
     let place = Found { folder: empty.path().to_owned(), user_config: Some(home.path().to_owned()), named: None };
     let own = find(&place).unwrap();
-    assert_eq!((own.config.role.as_str(), own.data_dir()), ("own", empty.path().join(".tollgate")));
+    assert_eq!((own.config.role.get_ref().as_str(), own.data_dir()), ("own", empty.path().join(".tollgate")));
     let none = find(&Found { folder: empty.path().to_owned(), ..Found::default() }).unwrap();
-    assert_eq!((none.config.role.as_str(), none.file), ("developer", None));
+    assert_eq!((none.config.role.get_ref().as_str(), none.file), ("developer", None));
 }
 
 #[tokio::test]

@@ -133,6 +133,24 @@ async fn the_data_folder_may_not_hold_the_workspace() {
 }
 
 #[tokio::test]
+async fn what_does_not_fit_together_is_named_by_its_line() {
+    for (text, line, part) in [
+        ("# a\nrole = \"nobody\"\n", 2, "`role`: no role is named `nobody`"),
+        ("\n[[tool]]\nname = \"calculate\"\ndescription = \"d\"\ncommand = [\"t\"]\n", 2, "`tool.calculate`"),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("tollgate.toml");
+        std::fs::write(&path, text).unwrap();
+        let loaded = tollgate::config::Loaded::read(&path, folder.path()).unwrap();
+        let Err(tollgate::Error::Config(error)) = Tollgate::builder().config(loaded).build().await else {
+            unreachable!("{text}");
+        };
+        assert_eq!(error.line, line);
+        assert!(error.to_string().contains(part), "{error}");
+    }
+}
+
+#[tokio::test]
 async fn a_subset_of_the_tools() {
     let folder = tempfile::tempdir().unwrap();
     let gate = Tollgate::builder().workspace(folder.path()).data_dir(folder.path().join("data")).build().await.unwrap();
