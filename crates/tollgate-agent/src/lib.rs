@@ -4,6 +4,7 @@
 //! is a server that speaks Chat Completions ([`ChatModel`]) or a recording of one ([`Replay`]). Nothing here runs a
 //! tool or decides whether one may run.
 
+mod mask;
 mod model;
 mod record;
 mod replay;

@@ -1,6 +1,7 @@
 //! What the loop asks of a model, and why a model may not answer.
 
 mod chat;
+mod hide;
 
 use std::time::Duration;
 
@@ -22,7 +23,7 @@ pub struct ModelConfig {
     pub model: String,
     /// The key; it goes into the `Authorization` header and nowhere else.
     pub api_key: Option<Secret>,
-    /// More headers. Their values are treated as secrets.
+    /// More headers. Their values are treated as secrets, but for those of fewer than four bytes.
     pub headers: Vec<(String, Secret)>,
     /// The most tokens of one turn.
     pub max_tokens: Option<u32>,

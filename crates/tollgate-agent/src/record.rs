@@ -9,6 +9,8 @@ use serde::{Deserialize, Serialize};
 use tollgate_types::{Code, Status};
 use tollgate_wire::Turn;
 
+use crate::mask;
+
 /// The version of the format; it stands in the first line.
 pub(crate) const VERSION: u32 = 1;
 
@@ -57,6 +59,13 @@ pub struct ResultRecord {
     pub text: String,
 }
 
+impl ResultRecord {
+    /// Whether both are the same but for the handles, ids and times that are new in each run.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        self.status == other.status && self.code == other.code && mask::is_same(&self.text, &other.text)
+    }
+}
+
 /// Writes a recording.
 #[derive(Debug)]
 pub struct Recorder {
@@ -94,13 +103,18 @@ impl RecordError {
 }
 
 impl Recorder {
-    /// Begins a recording in a new or empty file.
+    /// Begins a recording in a new or empty file. It holds prompts and results, so on Unix only its owner may read a new
+    /// one (mode 0600); the mode of an empty file stays as it is.
     ///
     /// # Errors
     /// When the file has content or cannot be written.
     pub fn create(path: &Path) -> Result<Self, RecordError> {
         let unwritable = |source| RecordError::Unwritable { path: path.display().to_string(), source };
-        let file = OpenOptions::new().append(true).create(true).open(path).map_err(unwritable)?;
+        let mut options = OpenOptions::new();
+        options.append(true).create(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let file = options.open(path).map_err(unwritable)?;
         if file.metadata().map_err(unwritable)?.len() > 0 {
             return Err(RecordError::Exists { path: path.display().to_string() });
         }

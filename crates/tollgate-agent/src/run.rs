@@ -95,22 +95,27 @@ impl Agent {
         cancellation: &CancellationToken,
         on_event: &mut (dyn FnMut(&Event) + Send),
     ) -> Result<Answer, RunError> {
-        // A run whose future was dropped leaves calls without results.
-        self.history.repair();
-        let before = self.history.messages().len();
+        // A run whose future was dropped leaves calls without results, or a prompt without a reply.
+        self.settle();
         let result = tokio::select! {
             biased;
             () = cancellation.cancelled() => Err(RunError::Cancelled),
             result = self.run(prompt, on_event) => result,
         };
         if let Err(error) = &result {
-            self.history.repair();
-            if self.history.messages().len() == before + 1 {
-                self.history.truncate(before);
-            }
+            self.settle();
             on_event(&Event::Error { error: ErrorObject::from(error) });
         }
         result
+    }
+
+    /// Makes the conversation sound, and takes a prompt to which nothing came back out of it.
+    fn settle(&mut self) {
+        self.history.repair();
+        if let [before @ .., Message::User(_)] = self.history.messages() {
+            let length = before.len();
+            self.history.truncate(length);
+        }
     }
 
     async fn run(&mut self, prompt: &str, on_event: &mut (dyn FnMut(&Event) + Send)) -> Result<Answer, RunError> {
@@ -136,10 +141,10 @@ impl Agent {
                 });
                 return Ok(answer);
             }
-            let results = self.call_all(&turn.calls, &offer.withheld, on_event).await;
+            let results = self.call_all(&turn.calls, &offer.withheld, on_event).await?;
             let signatures = turn.calls.iter().zip(&results).map(|(call, result)| (call, result.text.as_str()));
             let stuck = repetition.take(signatures);
-            self.keep_results(&turn, results, &mut differences, on_event)?;
+            self.compare(&turn, results, &mut differences, on_event);
             if let Some(tool) = stuck {
                 return Err(RunError::NoProgress { tool });
             }
@@ -194,24 +199,21 @@ impl Agent {
         Ok(turn)
     }
 
-    /// Records results and compares them with those of a recording that is replayed.
-    fn keep_results(
-        &mut self,
+    /// Compares results with those of a recording that is replayed.
+    fn compare(
+        &self,
         turn: &Turn,
         results: Vec<ResultRecord>,
         differences: &mut Vec<Difference>,
         on_event: &mut (dyn FnMut(&Event) + Send),
-    ) -> Result<(), RunError> {
-        for (call, result) in turn.calls.iter().zip(results) {
-            let (call_id, tool) = (call.id.clone(), call.name.clone());
-            self.record(|| Line::Result { call_id: call_id.clone(), tool: tool.clone(), result: result.clone() })?;
-            if let Some(recorded) = self.model.recorded(&call_id).filter(|recorded| *recorded != result) {
-                let difference = Difference { call_id, tool, recorded, actual: result };
+    ) {
+        for (call, actual) in turn.calls.iter().zip(results) {
+            if let Some(recorded) = self.model.recorded(&call.id).filter(|recorded| !recorded.is_same(&actual)) {
+                let difference = Difference { call_id: call.id.clone(), tool: call.name.clone(), recorded, actual };
                 on_event(&Event::Difference(difference.clone()));
                 differences.push(difference);
             }
         }
-        Ok(())
     }
 
     fn record(&mut self, line: impl FnOnce() -> Line) -> Result<(), RunError> {

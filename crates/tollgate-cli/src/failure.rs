@@ -11,9 +11,6 @@ pub(crate) const USAGE: u8 = 2;
 /// Exit status when nothing may be done: the record or the state is out of reach.
 pub(crate) const UNAVAILABLE: u8 = 6;
 
-/// Exit status when a person stopped it: the call ends as cancelled.
-const INTERRUPTED: u8 = 1;
-
 /// A command that could not do its work.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
@@ -39,10 +36,6 @@ impl Failure {
 
     pub(crate) fn internal(message: impl Into<String>) -> Self {
         Self::new(UNAVAILABLE, message)
-    }
-
-    pub(crate) fn interrupted(message: impl Into<String>) -> Self {
-        Self::new(INTERRUPTED, message)
     }
 
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {

@@ -27,6 +27,9 @@ impl ApprovalChannel for Terminal {
     fn ask<'a>(&'a self, question: &'a ApprovalQuestion) -> BoxFuture<'a, ApprovalAnswer> {
         Box::pin(async move {
             let _turn = self.turn.lock().await;
+            // What was typed before the question was seen is no answer to it.
+            #[cfg(unix)]
+            let _ = rustix::termios::tcflush(io::stdin(), rustix::termios::QueueSelector::IFlush);
             err(&shown(question));
             let answer = tokio::task::spawn_blocking(|| {
                 let mut line = String::new();

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tollgate_catalog::Entry as CatalogEntry;
-use tollgate_ledger::{Abridged, DecisionRef, Durability, Entry, Event, LedgerError, OutcomeRef, ToolRef, abridge};
+use tollgate_ledger::{
+    Abridged, DecisionRef, Durability, Entry, Event, LedgerError, OutcomeRef, ToolRef, abridge, abridge_json,
+};
 use tollgate_policy::Decision;
 use tollgate_store::{Approval, ReservationKey};
 use tollgate_types::{
@@ -15,6 +17,7 @@ use tollgate_types::{
 };
 
 use crate::gate::Inner;
+use crate::stage::ledger_hint;
 
 /// One trip through the gate.
 pub(crate) struct Attempt {
@@ -35,6 +38,7 @@ struct Known {
     repairs: Vec<Repair>,
     approval: Option<ApprovalId>,
     reservation: Option<ReservationKey>,
+    has_decided: bool,
     has_started: bool,
     retries: u32,
     replayed: bool,
@@ -134,6 +138,7 @@ impl Attempt {
         entry.args_hmac = digest.cloned();
         let mut known = self.known();
         entry.repairs.clone_from(&known.repairs);
+        known.has_decided = true;
         known.pending.push(entry);
     }
 
@@ -169,20 +174,24 @@ impl Attempt {
 
     /// Writes what is pending, on the disk when this returns.
     pub(crate) async fn flush(&self, gate: &Inner) -> Result<(), LedgerError> {
-        let pending = std::mem::take(&mut self.known().pending);
+        let pending = self.known().pending.clone();
         if pending.is_empty() {
             return Ok(());
         }
-        gate.ledger.append(pending, Durability::Strict).await.map(|_| ())
+        gate.ledger.append(pending, Durability::Strict).await?;
+        self.known().pending.clear();
+        Ok(())
     }
 
     /// Writes `started`, as durably as the tool's risk asks for.
     pub(crate) async fn started(&self, gate: &Inner, risk: Risk) -> Result<(), LedgerError> {
         let entry = self.entry(gate, Event::Started);
-        let mut entries = std::mem::take(&mut self.known().pending);
+        let mut entries = self.known().pending.clone();
         entries.push(entry);
         gate.ledger.append(entries, durability(risk)).await?;
-        self.known().has_started = true;
+        let mut known = self.known();
+        known.pending.clear();
+        known.has_started = true;
         Ok(())
     }
 
@@ -191,30 +200,27 @@ impl Attempt {
         let duration_ms = millis(gate.clock.monotonic().saturating_sub(self.began));
         let event = if matches!(end, End::Waiting(..)) { Event::Waiting } else { Event::Finished };
         let mut entry = self.entry(gate, event);
-        let (entries, known) = {
-            let mut known = std::mem::take(&mut *self.known());
-            let mut entries = std::mem::take(&mut known.pending);
-            if event == Event::Finished {
-                entry.outcome = Some(outcome_ref(&end, known.recorded_code));
-                entry.result = recorded_result(gate, &end);
-                entry.retries = (known.retries > 0).then_some(known.retries);
-            }
-            entry.duration_ms = Some(duration_ms);
-            entries.push(entry);
-            (entries, known)
-        };
+        let mut known = std::mem::take(&mut *self.known());
         let risk = known.tool.as_ref().map_or(Risk::Read, |tool| tool.definition.risk);
+        let reservation = known.reservation.take();
+        let mut end = keep_for_replay(gate, reservation, known.has_started, &self.id, end).await;
+        entry.duration_ms = Some(duration_ms);
+        if event == Event::Finished {
+            entry.outcome = Some(outcome_ref(&end, known.recorded_code));
+            entry.result = recorded_result(gate, &end);
+            entry.retries = (known.retries > 0).then_some(known.retries);
+            if !known.has_decided {
+                entry.repairs.clone_from(&known.repairs);
+            }
+        }
         let durability = match event {
             Event::Waiting => Durability::Strict,
             _ if known.has_started => durability(risk),
             _ => Durability::Batched,
         };
-        let mut end = end;
-        if let Some(error) = keep_for_replay(gate, known.reservation, known.has_started, &self.id, &end).await {
-            end = error;
-        }
-        if let Err(error) = gate.ledger.append(entries, durability).await {
-            end = unrecorded(&error, known.has_started && risk > Risk::Read);
+        known.pending.push(entry);
+        if let Err(error) = gate.ledger.append(known.pending, durability).await {
+            end = unrecorded(&error, known.has_started, risk);
         }
         let tool = known.tool.map_or(self.name, |tool| tool.definition.name.clone());
         Outcome {
@@ -235,20 +241,20 @@ impl Attempt {
             attempt: None,
             tool: call.name.clone(),
             duration_ms: 0,
-            end: unrecorded(error, false),
+            end: unrecorded(error, false, Risk::Read),
             repairs: Vec::new(),
             replayed: false,
         }
     }
 
     /// The outcome of a call whose task was ended from outside, as when the whole program stops.
-    pub(crate) fn unheard(call: &Call) -> Outcome {
+    pub(crate) fn unheard(call_id: CallId, tool: String) -> Outcome {
         let error = ErrorObject::new(Code::OutcomeUnknown, "the gate was stopped while the call was under way")
             .with_hint("the ledger says how far it came: `tollgate audit tail`");
         Outcome {
-            call_id: call.id.clone(),
+            call_id,
             attempt: None,
-            tool: call.name.clone(),
+            tool,
             duration_ms: 0,
             end: End::Unknown(error),
             repairs: Vec::new(),
@@ -293,9 +299,16 @@ fn outcome_ref(end: &End, recorded_code: Option<Code>) -> OutcomeRef {
     }
 }
 
+/// The result as `finished` shows it. A long one is only measured and hashed, so that it is not gone through by name.
 fn recorded_result(gate: &Inner, end: &End) -> Option<Abridged> {
     let mut value = match end {
-        End::Done(result) => serde_json::to_value(&result.content).ok()?,
+        End::Done(result) => {
+            let json = serde_json::to_string(&result.content).ok()?;
+            if let Some(long) = abridge_json(&json) {
+                return Some(long);
+            }
+            serde_json::from_str(&json).ok()?
+        }
         End::Refused(error) | End::Failed(error) | End::Unknown(error) | End::Waiting(_, error) => {
             Value::from(error.message.as_str())
         }
@@ -310,36 +323,33 @@ async fn keep_for_replay(
     reservation: Option<ReservationKey>,
     has_started: bool,
     attempt: &AttemptId,
-    end: &End,
-) -> Option<End> {
-    let key = reservation?;
-    if !has_started {
+    end: End,
+) -> End {
+    let Some(key) = reservation else { return end };
+    let kept = if has_started {
+        gate.store.fulfil(key, crate::stage::replay::encode(&end)).await
+    } else {
         // Left under the key, this could only ever refuse; the next call says what the store says now.
-        return gate.store.release(vec![attempt.clone()]).await.err().map(|error| {
-            End::Failed(ErrorObject::new(Code::AuditUnavailable, format!("nothing was done, and {error}")))
-        });
-    }
-    let stored = crate::stage::replay::encode(end);
-    match gate.store.fulfil(key, stored).await {
-        Ok(()) => None,
-        Err(error) => Some(End::Unknown(
-            ErrorObject::new(
-                Code::OutcomeUnknown,
-                format!("the call ran, but its result could not be stored: {error}"),
-            )
-            .with_hint("check whether it happened before asking again"),
-        )),
+        gate.store.release(vec![attempt.clone()]).await
+    };
+    match kept {
+        Ok(()) => end,
+        Err(error) if has_started => {
+            let message = format!("the call ran, but its result could not be stored: {error}");
+            let error = ErrorObject::new(Code::OutcomeUnknown, message);
+            End::Unknown(error.with_hint("check whether it happened before asking again"))
+        }
+        Err(error) => End::Failed(ErrorObject::new(Code::AuditUnavailable, format!("nothing was done, and {error}"))),
     }
 }
 
-fn unrecorded(error: &LedgerError, may_have_happened: bool) -> End {
-    if may_have_happened {
+fn unrecorded(error: &LedgerError, has_started: bool, risk: Risk) -> End {
+    if has_started && risk > Risk::Read {
         let message = format!("the call ran, but its end could not be recorded: {error}");
-        return End::Unknown(
-            ErrorObject::new(Code::OutcomeUnknown, message)
-                .with_hint("check whether it happened, then settle it with `tollgate audit settle`"),
-        );
+        let error = ErrorObject::new(Code::OutcomeUnknown, message);
+        return End::Unknown(error.with_hint("check whether it happened before asking again"));
     }
-    let message = format!("the record cannot be written, so nothing is done: {error}");
-    End::Failed(ErrorObject::new(Code::AuditUnavailable, message).with_hint("run `tollgate audit verify`"))
+    let what = if has_started { "its result is withheld" } else { "nothing is done" };
+    let message = format!("the record cannot be written, so {what}: {error}");
+    End::Failed(ErrorObject::new(Code::AuditUnavailable, message).with_hint(ledger_hint(error)))
 }

@@ -5,10 +5,13 @@ use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use tokio::sync::Semaphore;
-use tollgate_types::{Concurrency, Tool, ToolDefinition};
+use tollgate_catalog::Entry;
+use tollgate_types::{Concurrency, Tool};
 
 /// One executor with its turnstile.
 pub(crate) struct Executor {
+    /// The definition it was registered with.
+    pub(crate) entry: Arc<Entry>,
     /// What runs.
     pub(crate) tool: Arc<dyn Tool>,
     /// How many runs may overlap.
@@ -20,13 +23,15 @@ pub(crate) struct Executor {
 pub(crate) struct Executors(RwLock<HashMap<String, Arc<Executor>>>);
 
 impl Executors {
-    pub(crate) fn insert(&self, definition: &ToolDefinition, tool: Arc<dyn Tool>) {
+    pub(crate) fn insert(&self, entry: Arc<Entry>, tool: Arc<dyn Tool>) {
+        let definition = &entry.definition;
         let permits = match definition.execution.concurrency {
             Concurrency::Parallel => definition.execution.max_concurrent,
             Concurrency::Sequential => 1,
         };
-        let executor = Executor { tool, turnstile: Semaphore::new(permits) };
-        self.0.write().unwrap_or_else(PoisonError::into_inner).insert(definition.name.clone(), Arc::new(executor));
+        let name = definition.name.clone();
+        let executor = Executor { entry, tool, turnstile: Semaphore::new(permits) };
+        self.0.write().unwrap_or_else(PoisonError::into_inner).insert(name, Arc::new(executor));
     }
 
     pub(crate) fn remove(&self, name: &str) {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use futures_util::FutureExt;
 use tokio_util::task::TaskTracker;
@@ -12,8 +12,8 @@ use tollgate_ledger::Ledger;
 use tollgate_policy::{Effect, Policy};
 use tollgate_store::{InstallKey, Store};
 use tollgate_types::{
-    ApprovalChannel, BoxFuture, Call, Caller, CancellationToken, Clock, Code, Door, End, ErrorObject, Outcome, Tool,
-    ToolDefinition, Workspace,
+    ApprovalChannel, BoxFuture, Call, Caller, CancellationToken, Clock, Code, Door, End, ErrorObject, Outcome, Risk,
+    Tool, ToolDefinition, Workspace,
 };
 use tollgate_wire::repair;
 
@@ -32,7 +32,7 @@ pub struct Gate {
 pub(crate) struct Inner {
     pub(crate) catalog: Catalog,
     pub(crate) executors: Executors,
-    pub(crate) policy: RwLock<Arc<Policy>>,
+    pub(crate) policy: Policy,
     pub(crate) ledger: Arc<Ledger>,
     pub(crate) store: Store,
     pub(crate) key: InstallKey,
@@ -47,18 +47,12 @@ pub(crate) struct Inner {
     tasks: TaskTracker,
 }
 
-impl Inner {
-    pub(crate) fn policy(&self) -> Arc<Policy> {
-        Arc::clone(&self.policy.read().unwrap_or_else(PoisonError::into_inner))
-    }
-}
-
 impl Gate {
     pub(crate) fn from_builder(builder: crate::GateBuilder) -> Self {
         let inner = Inner {
             catalog: Catalog::new(),
             executors: Executors::default(),
-            policy: RwLock::new(Arc::new(builder.policy)),
+            policy: builder.policy,
             ledger: builder.ledger,
             store: builder.store,
             key: builder.key,
@@ -81,9 +75,12 @@ impl Gate {
     /// When the definition is not fit to be registered.
     pub fn register(&self, tool: Arc<dyn Tool>) -> Result<(), RegisterError> {
         let definition = tool.definition();
-        self.inner.policy().compile(&definition)?;
         let entry = self.inner.catalog.register(definition)?;
-        self.inner.executors.insert(&entry.definition, tool);
+        if let Err(error) = self.inner.policy.compile(&entry.definition) {
+            self.inner.catalog.remove(&entry.definition.name);
+            return Err(error.into());
+        }
+        self.inner.executors.insert(entry, tool);
         Ok(())
     }
 
@@ -98,9 +95,29 @@ impl Gate {
         &self.inner.catalog
     }
 
-    /// Who may do what, as of now.
-    pub fn policy(&self) -> Arc<Policy> {
-        self.inner.policy()
+    /// Who may do what.
+    pub fn policy(&self) -> &Policy {
+        &self.inner.policy
+    }
+
+    /// [`Door::call`], which `cancellation` ends too; the outcome then says how far it came.
+    pub fn call_until(
+        &self,
+        caller: &Caller,
+        call: Call,
+        cancellation: CancellationToken,
+    ) -> impl Future<Output = Outcome> + Send + use<> {
+        // Dropping this future cancels; the task goes on to the record.
+        let guard = cancellation.clone().drop_guard();
+        let (gate, caller) = (self.clone(), Arc::new(caller.clone()));
+        let name = call.name.clone();
+        let call_id = call.id.clone();
+        let task = self.inner.tasks.spawn(async move { gate.pass(caller, call, cancellation).await });
+        async move {
+            let outcome = task.await.unwrap_or_else(|_| Attempt::unheard(call_id, name));
+            guard.disarm();
+            outcome
+        }
     }
 
     /// Waits until every call under way is closed. Calls that come later are still served.
@@ -117,18 +134,7 @@ impl Door for Gate {
     }
 
     fn call<'a>(&'a self, caller: &'a Caller, call: Call) -> BoxFuture<'a, Outcome> {
-        let cancellation = CancellationToken::new();
-        // Dropping this future cancels; the task goes on to the record.
-        let guard = cancellation.clone().drop_guard();
-        let (gate, caller) = (self.clone(), Arc::new(caller.clone()));
-        let unheard = Attempt::unheard(&call);
-        let task = self.inner.tasks.spawn(async move { gate.pass(caller, call, cancellation).await });
-        async move {
-            let outcome = task.await.unwrap_or(unheard);
-            guard.disarm();
-            outcome
-        }
-        .boxed()
+        self.call_until(caller, call, CancellationToken::new()).boxed()
     }
 }
 
@@ -190,12 +196,13 @@ async fn stages(
 fn panicked(attempt: &Attempt) -> End {
     let what = if attempt.has_started() { "the tool" } else { "the gate" };
     let error = ErrorObject::new(Code::Internal, format!("{what} broke off with a panic"));
-    let is_read = attempt.definition().is_none_or(|definition| definition.risk == tollgate_types::Risk::Read);
-    End::Failed(if attempt.has_started() && !is_read {
-        error.with_hint("it may have happened in part: check before asking again")
-    } else {
-        error
-    })
+    let is_read = attempt.definition().is_none_or(|definition| definition.risk == Risk::Read);
+    if !attempt.has_started() || is_read {
+        return End::Failed(error);
+    }
+    let mut error = error.with_hint(run::MAY_HAVE_HAPPENED);
+    error.retryable = false;
+    End::Failed(error)
 }
 
 /// Effects in the order of strictness, for the ledger.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tollgate_ledger::{Durability, Entry, Event, Ledger, LedgerError, OutcomeRef, ToolRef};
-use tollgate_store::{Answer, Approval, ApprovalStatus, Store, StoreError, Unsettled};
+use tollgate_store::{Answer, Approval, Store, StoreError, Unsettled};
 use tollgate_types::{AttemptId, CallId, CallResult, Clock, Content, End, Status};
 
 use crate::stage::replay;
@@ -45,15 +45,15 @@ impl Operator {
         Self { ledger, store, clock }
     }
 
-    /// Questions, newest first; all of them, or those that stand so.
+    /// Questions, newest first: the open ones, or all.
     ///
     /// # Errors
     /// When the store fails.
-    pub async fn approvals(&self, filter: Option<ApprovalStatus>) -> Result<Vec<Approval>, OperatorError> {
+    pub async fn approvals(&self, open_only: bool) -> Result<Vec<Approval>, OperatorError> {
         if !self.store.exists() {
             return Ok(Vec::new());
         }
-        Ok(self.store.approvals(filter, self.clock.now()).await?)
+        Ok(self.store.approvals(open_only, self.clock.now()).await?)
     }
 
     /// One question by its id, or an unambiguous part of it.
@@ -72,14 +72,14 @@ impl Operator {
         let event = if answer.approved { Event::Approved } else { Event::Rejected };
         let note = note(&answer);
         // The store decides who was first; what it took counts once the ledger holds it.
-        let open = self.store.answer(id, answer, self.clock.now()).await?;
+        let open = self.store.answer(id, answer.clone(), self.clock.now()).await?;
         let mut entry = Entry::new(event, &open.attempt, &open.call_id);
         entry.approval = Some(open.id.clone());
         entry.tool = Some(ToolRef { name: open.tool.clone(), pin: Some(open.pin.clone()), source: None });
         entry.args_hmac = Some(open.digest.clone());
         entry.note = Some(note);
         self.ledger.append(vec![entry], Durability::Strict).await?;
-        Ok(self.store.answer_recorded(open.id, self.clock.now()).await?)
+        Ok(self.store.answer_recorded(open.id, answer, self.clock.now()).await?)
     }
 
     /// The attempts whose outcome nobody knows, oldest first.
@@ -103,6 +103,10 @@ impl Operator {
         let (Some(one), None) = (fitting.next(), fitting.next()) else {
             return Err(OperatorError::NotUnsettled(id.to_owned()));
         };
+        // Of two operators at once, one settles.
+        if !self.store.settle(one.attempt.clone()).await? {
+            return Err(OperatorError::NotUnsettled(id.to_owned()));
+        }
         let mut entry = Entry::new(Event::Settled, &one.attempt, &CallId::new(one.call_id.as_str()));
         entry.tool = Some(ToolRef { name: one.tool.clone(), pin: None, source: None });
         entry.outcome = Some(OutcomeRef {
@@ -112,12 +116,14 @@ impl Operator {
             retryable: None,
         });
         entry.note = Some(note);
-        self.ledger.append(vec![entry], Durability::Strict).await?;
+        if let Err(error) = self.ledger.append(vec![entry], Durability::Strict).await {
+            self.store.add_unsettled(vec![one]).await?;
+            return Err(error.into());
+        }
         match verdict {
             Verdict::Done => self.store.fulfil_attempt(one.attempt.clone(), replay::encode(&settled_as_done())).await?,
             Verdict::Failed => self.store.release(vec![one.attempt.clone()]).await?,
         }
-        self.store.settle(one.attempt.clone()).await?;
         Ok(one)
     }
 

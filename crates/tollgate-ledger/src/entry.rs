@@ -260,12 +260,16 @@ impl Abridged {
 pub fn abridge(value: &Value) -> Abridged {
     // A `Value` always has a JSON form: its keys are strings, its numbers finite.
     let raw = serde_json::value::to_raw_value(value).unwrap_or_default();
-    let text = raw.get();
+    abridge_json(raw.get()).unwrap_or(Abridged(raw))
+}
+
+/// The same of compact JSON text, if it is too long for a record; none when it is short.
+pub fn abridge_json(text: &str) -> Option<Abridged> {
     if is_short(text) {
-        return Abridged(raw);
+        return None;
     }
     let digest = Abstract { length: text.chars().count(), sha256: line::hex_of(text.as_bytes()) };
-    Abridged(serde_json::value::to_raw_value(&digest).unwrap_or_default())
+    Some(Abridged(serde_json::value::to_raw_value(&digest).unwrap_or_default()))
 }
 
 #[derive(Serialize)]

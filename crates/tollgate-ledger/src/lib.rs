@@ -41,7 +41,7 @@ mod tail;
 mod verify;
 mod writer;
 
-pub use entry::{Abridged, DecisionRef, Entry, Event, OutcomeRef, ToolRef, abridge};
+pub use entry::{Abridged, DecisionRef, Entry, Event, OutcomeRef, ToolRef, abridge, abridge_json};
 pub use error::LedgerError;
 pub use ledger::{Durability, Ledger, Options, Seq};
 pub use read::{Follower, Records, attempt_records, read, tail};

@@ -109,10 +109,17 @@ pub struct Approval {
     pub decision_reason: Option<String>,
 }
 
+impl Approval {
+    /// Whether somebody can still answer.
+    pub fn is_open(&self) -> bool {
+        self.status == ApprovalStatus::Pending
+    }
+}
+
 /// What an attempt finds when it needs a yes.
 #[derive(Debug, Clone)]
 pub enum Claim {
-    /// A yes that fits; it is used up by this.
+    /// A yes that fits. It is used up only by [`Store::consume`].
     Approved(Approval),
     /// A no that fits; it is used up by this.
     Rejected(Approval),
@@ -136,7 +143,7 @@ pub struct Answer {
 }
 
 impl Store {
-    /// Finds the answer that fits `new.binding` and uses it up, or stores the question.
+    /// Finds the answer that fits `new.binding`, or stores the question. A no is used up by being told.
     ///
     /// # Errors
     /// When the store fails, or too many questions are open.
@@ -150,6 +157,22 @@ impl Store {
             };
             transaction.commit()?;
             Ok(claim)
+        })
+        .await
+    }
+
+    /// Uses a yes up. False when another call was first, or it grew too old.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn consume(&self, id: ApprovalId, now: Timestamp) -> Result<bool, StoreError> {
+        self.with(move |connection| {
+            let used = connection.execute(
+                "update approvals set consumed_at = ?2 where id = ?1 and status = 'approved' and is_recorded = 1 \
+                 and consumed_at is null and expires > ?2",
+                params![id.as_str(), now.as_microsecond()],
+            )?;
+            Ok(used == 1)
         })
         .await
     }
@@ -172,13 +195,7 @@ impl Store {
             transaction.execute(
                 "update approvals set status = ?2, decided_by = ?3, decided_at = ?4, decision_reason = ?5, \
                  is_recorded = 0 where id = ?1",
-                params![
-                    found.id.as_str(),
-                    if answer.approved { "approved" } else { "rejected" },
-                    answer.by,
-                    now.as_microsecond(),
-                    answer.reason
-                ],
+                params![found.id.as_str(), status_of(&answer), answer.by, now.as_microsecond(), answer.reason],
             )?;
             transaction.commit()?;
             Ok(found)
@@ -189,10 +206,22 @@ impl Store {
     /// Lets an answer count, now that the ledger holds it.
     ///
     /// # Errors
-    /// When the store fails.
-    pub async fn answer_recorded(&self, id: ApprovalId, now: Timestamp) -> Result<Approval, StoreError> {
+    /// When another answer took its place meanwhile, or the store fails.
+    pub async fn answer_recorded(
+        &self,
+        id: ApprovalId,
+        answer: Answer,
+        now: Timestamp,
+    ) -> Result<Approval, StoreError> {
         self.with(move |connection| {
-            connection.execute("update approvals set is_recorded = 1 where id = ?1", params![id.as_str()])?;
+            let counted = connection.execute(
+                "update approvals set is_recorded = 1 where id = ?1 and status = ?2 and decided_by = ?3 \
+                 and decision_reason is ?4 and is_recorded = 0",
+                params![id.as_str(), status_of(&answer), answer.by, answer.reason],
+            )?;
+            if counted == 0 {
+                return Err(StoreError::Conflict(format!("somebody else answered approval `{id}` at the same moment")));
+            }
             expire(connection, now)?;
             by_id(connection, id.as_str())
         })
@@ -212,27 +241,32 @@ impl Store {
         .await
     }
 
-    /// Questions, newest first: the open ones, or the last 200 of all.
+    /// Questions, newest first: the open ones, or all; 1,000 at most.
     ///
     /// # Errors
     /// When the store fails.
-    pub async fn approvals(&self, filter: Option<ApprovalStatus>, now: Timestamp) -> Result<Vec<Approval>, StoreError> {
+    pub async fn approvals(&self, open_only: bool, now: Timestamp) -> Result<Vec<Approval>, StoreError> {
         self.with(move |connection| {
             expire(connection, now)?;
-            let sql = format!("select {COLUMNS} from approvals order by created desc, id desc limit 1000");
+            let status = if open_only { "where status = 'pending' or is_recorded = 0" } else { "" };
+            let sql =
+                format!("select {COLUMNS} from approvals {status} order by created desc, id desc limit {LISTED_MAX}");
             let mut statement = connection.prepare(&sql)?;
             let rows = statement.query_map([], from_row)?;
-            let mut found = Vec::new();
-            for row in rows {
-                let approval = row??;
-                if filter.is_none_or(|status| status == approval.status) {
-                    found.push(approval);
-                }
-            }
-            Ok(found)
+            rows.map(|row| row?).filter(|row| !open_only || row.as_ref().map_or(true, Approval::is_open)).collect()
         })
         .await
     }
+}
+
+/// Questions that one listing shows.
+const LISTED_MAX: usize = limits::APPROVALS_OPEN_MAX;
+
+/// How long an answered question is kept, in microseconds: 30 days.
+const KEPT_MICROS: i64 = 30 * 24 * 60 * 60 * 1_000_000;
+
+fn status_of(answer: &Answer) -> &'static str {
+    if answer.approved { "approved" } else { "rejected" }
 }
 
 const COLUMNS: &str = "id, call_id, status, is_recorded, consumed_at, tool, arguments, preview, risk, permission, reason, subject, role, \
@@ -250,9 +284,11 @@ fn status_name(status: ApprovalStatus) -> &'static str {
 
 fn expire(connection: &Connection, now: Timestamp) -> Result<(), StoreError> {
     connection.execute(
-        "update approvals set status = 'expired' where status in ('pending', 'approved') and consumed_at is null and expires <= ?1",
+        "update approvals set status = 'expired' where expires <= ?1 and consumed_at is null \
+         and (status in ('pending', 'approved') or (status = 'rejected' and is_recorded = 0))",
         params![now.as_microsecond()],
     )?;
+    connection.execute("delete from approvals where expires <= ?1", params![now.as_microsecond() - KEPT_MICROS])?;
     Ok(())
 }
 
@@ -274,18 +310,16 @@ fn newest(transaction: &Transaction<'_>, binding: &Binding) -> Result<Option<App
 }
 
 fn used_up(transaction: &Transaction<'_>, found: Approval, now: Timestamp) -> Result<Claim, StoreError> {
-    if found.status == ApprovalStatus::Pending {
-        return Ok(Claim::Pending(found));
+    match found.status {
+        ApprovalStatus::Pending => return Ok(Claim::Pending(found)),
+        ApprovalStatus::Approved => return Ok(Claim::Approved(found)),
+        ApprovalStatus::Rejected | ApprovalStatus::Expired | ApprovalStatus::Consumed => {}
     }
     transaction.execute(
         "update approvals set consumed_at = ?2 where id = ?1",
         params![found.id.as_str(), now.as_microsecond()],
     )?;
-    Ok(match found.status {
-        ApprovalStatus::Approved => Claim::Approved(found),
-        ApprovalStatus::Rejected => Claim::Rejected(found),
-        ApprovalStatus::Expired | ApprovalStatus::Pending | ApprovalStatus::Consumed => Claim::Expired(found),
-    })
+    Ok(if found.status == ApprovalStatus::Rejected { Claim::Rejected(found) } else { Claim::Expired(found) })
 }
 
 fn ask(transaction: &Transaction<'_>, new: &NewApproval, now: Timestamp) -> Result<Approval, StoreError> {

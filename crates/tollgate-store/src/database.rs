@@ -33,7 +33,7 @@ create table idempotency (
 ) strict;
 create table results (
     handle text primary key, sha256 text not null, subject text not null, role text not null, tenant text not null,
-    tool text not null, attempt text not null, is_json integer not null, created integer not null
+    tool text not null, attempt text not null, created integer not null
 ) strict;
 create index results_by_age on results (created);
 create table unsettled (
@@ -105,7 +105,6 @@ fn prepare(connection: &mut Connection) -> Result<(), StoreError> {
     connection.busy_timeout(BUSY_WAIT)?;
     enter_wal(connection)?;
     connection.pragma_update(None, "synchronous", "FULL")?;
-    connection.pragma_update(None, "foreign_keys", true)?;
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let found: i64 = transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
     if found > VERSION {

@@ -55,7 +55,8 @@ impl InstallKey {
         &self.0
     }
 
-    /// HMAC-SHA256 over the canonical JSON (RFC 8785) of `value`.
+    /// HMAC-SHA256 over the canonical JSON (RFC 8785) of `value`, and over the exact digits of each integer that the
+    /// canonical form rounds: it writes numbers as doubles, and two order numbers must not share an approval.
     ///
     /// # Errors
     /// When the value has no canonical form, such as a number that is not finite.
@@ -64,7 +65,44 @@ impl InstallKey {
             serde_json_canonicalizer::to_vec(value).map_err(|error| StoreError::Corrupt(error.to_string()))?;
         let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).map_err(|e| StoreError::Corrupt(e.to_string()))?;
         mac.update(&canonical);
+        exact_integers(value, &mut String::new(), &mut |place, digits| {
+            mac.update(place.as_bytes());
+            mac.update(digits.as_bytes());
+        });
         Ok(Digest::new(hex(&mac.finalize().into_bytes())))
+    }
+}
+
+/// Tells each integer beyond ±2^53, in the order of its place, where the place is the path to it.
+fn exact_integers(value: &Value, place: &mut String, tell: &mut impl FnMut(&str, &str)) {
+    const EXACT: u64 = 1 << 53;
+    let mut within = |key: &str, value: &Value, place: &mut String| {
+        let length = place.len();
+        place.push('\u{0}');
+        place.push_str(key);
+        exact_integers(value, place, tell);
+        place.truncate(length);
+    };
+    match value {
+        Value::Array(items) => {
+            for (index, item) in items.iter().enumerate() {
+                within(&index.to_string(), item, place);
+            }
+        }
+        Value::Object(map) => {
+            let mut members: Vec<_> = map.iter().collect();
+            members.sort_unstable_by_key(|(key, _)| *key);
+            for (key, member) in members {
+                within(key, member, place);
+            }
+        }
+        Value::Number(number) => {
+            let magnitude = number.as_u64().or_else(|| number.as_i64().map(i64::unsigned_abs));
+            if magnitude.is_some_and(|magnitude| magnitude > EXACT) {
+                tell(&format!("{place}\u{0}"), &number.to_string());
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::String(_) => {}
     }
 }
 

@@ -16,5 +16,5 @@ pub use database::Store;
 pub use error::StoreError;
 pub use idempotency::{Reservation, ReservationKey};
 pub use key::InstallKey;
-pub use result::{ResultMeta, StoredResult};
+pub use result::ResultMeta;
 pub use unsettled::Unsettled;

@@ -21,19 +21,6 @@ pub struct ResultMeta {
     pub tool: String,
     /// The attempt that made it.
     pub attempt: AttemptId,
-    /// Whether the text is one JSON value.
-    pub is_json: bool,
-}
-
-/// A whole result read back.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StoredResult {
-    /// The tool's name.
-    pub tool: String,
-    /// The whole text.
-    pub text: String,
-    /// Whether the text is one JSON value.
-    pub is_json: bool,
 }
 
 impl Store {
@@ -50,8 +37,8 @@ impl Store {
             let unique: String = meta.attempt.as_str().chars().filter(char::is_ascii_hexdigit).collect();
             let handle = format!("res_{unique}");
             connection.execute(
-                "insert or replace into results (handle, sha256, subject, role, tenant, tool, attempt, is_json, created) \
-                 values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+                "insert or replace into results (handle, sha256, subject, role, tenant, tool, attempt, created) \
+                 values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
                 params![
                     handle,
                     sha256,
@@ -60,7 +47,6 @@ impl Store {
                     meta.caller.tenant.as_deref().unwrap_or_default(),
                     meta.tool,
                     meta.attempt.as_str(),
-                    meta.is_json,
                     now.as_microsecond(),
                 ],
             )?;
@@ -74,25 +60,25 @@ impl Store {
     ///
     /// # Errors
     /// When the store fails, or the file is gone or is not what was kept.
-    pub async fn read_result(&self, caller: &Caller, handle: &str) -> Result<Option<StoredResult>, StoreError> {
+    pub async fn read_result(&self, caller: &Caller, handle: &str) -> Result<Option<String>, StoreError> {
         let folder = self.folder().join("results");
         let (caller, handle) = (caller.clone(), handle.to_owned());
         self.with(move |connection| {
-            let found: Option<(String, String, bool)> = connection
+            let found: Option<String> = connection
                 .query_row(
-                    "select sha256, tool, is_json from results where handle = ?1 and subject = ?2 and role = ?3 and tenant = ?4",
+                    "select sha256 from results where handle = ?1 and subject = ?2 and role = ?3 and tenant = ?4",
                     params![handle, caller.subject, caller.role, caller.tenant.as_deref().unwrap_or_default()],
-                    |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)),
+                    |row| row.get(0),
                 )
                 .optional()?;
-            let Some((sha256, tool, is_json)) = found else { return Ok(None) };
+            let Some(sha256) = found else { return Ok(None) };
             let path = folder.join(&sha256);
             let bytes = fs::read(&path).map_err(|source| StoreError::io(&path, source))?;
             if hex(&Sha256::digest(&bytes)) != sha256 {
                 return Err(StoreError::Corrupt(format!("the kept result `{handle}` was changed on the disk")));
             }
             let text = String::from_utf8(bytes).map_err(|error| StoreError::Corrupt(error.to_string()))?;
-            Ok(Some(StoredResult { tool, text, is_json }))
+            Ok(Some(text))
         })
         .await
     }

@@ -15,7 +15,7 @@ pub fn cx(root: impl AsRef<Path>) -> Cx {
     Cx {
         caller: Arc::new(Caller::new("tester", "developer", Surface::Library)),
         attempt: AttemptId::new("attempt-1"),
-        workspace: Arc::new(Workspace { root: root.as_ref().to_owned(), protected: Vec::new() }),
+        workspace: Arc::new(Workspace { root: root.as_ref().to_owned(), protected: Vec::new(), read_only: vec![] }),
         env: Arc::new(BTreeMap::new()),
         deadline: Duration::from_millis(limits::TOOL_TIMEOUT_MS),
         cancellation: CancellationToken::new(),

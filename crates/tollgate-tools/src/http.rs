@@ -10,7 +10,7 @@ use tollgate_types::{BoxFuture, Code, Cx, Secret, SourceKind, Tool, ToolDefiniti
 
 use crate::fingerprint;
 use crate::template::{Template, with_query};
-use crate::text::{cut, visible};
+use crate::text::{cut, head, visible};
 
 const METHODS: [&str; 5] = ["GET", "POST", "PUT", "PATCH", "DELETE"];
 /// What is read of an answer that is an error.
@@ -115,8 +115,12 @@ impl HttpTool {
                 return Err(HttpToolError::Optional { name });
             }
         }
-        let names = spec.headers.keys().map(String::as_bytes);
-        fingerprint::mark(&mut definition, [method.as_bytes(), spec.url.as_bytes()].into_iter().chain(names));
+        let headers = spec.headers.iter().flat_map(|(name, value)| match value {
+            HeaderValue::Plain(text) => [name.as_bytes(), text.as_bytes()],
+            // No plain value has this character; a secret may change without a new question.
+            HeaderValue::Secret(_) => [name.as_bytes(), b"\0".as_slice()],
+        });
+        fingerprint::mark(&mut definition, [method.as_bytes(), spec.url.as_bytes()].into_iter().chain(headers));
         let (mut headers, mut secret_headers) = (Vec::new(), Vec::new());
         for (name, value) in spec.headers {
             let text = match &value {
@@ -303,7 +307,7 @@ fn explain(error: &ClientError) -> ToolError {
 fn excerpt(body: &[u8]) -> String {
     let text = String::from_utf8_lossy(body);
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    visible(&cut(&line, EXCERPT_CHARS_MAX)).into_owned()
+    visible(&head(&line, EXCERPT_CHARS_MAX)).into_owned()
 }
 
 /// RFC 9110 §5.1 and §5.5.

@@ -39,7 +39,7 @@ mod text;
 mod typed;
 
 pub use http::{HeaderValue, HttpSpec, HttpTool, HttpToolError};
-pub use program::{ProgramTool, ProgramToolError};
+pub use program::{ProgramTool, ProgramToolError, program_files};
 
 /// What the built-in tools need to know of the configuration.
 #[derive(Debug, Clone, Default)]

@@ -1,13 +1,14 @@
 //! A program as a tool: the arguments as JSON on its standard input, its standard output as the result.
 
-use std::path::PathBuf;
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use tollgate_sandbox::{Finished, Launch, LaunchError};
 use tollgate_types::{BoxFuture, Code, Cx, SourceKind, Tool, ToolDefinition, ToolError, ToolOutput, limits};
 
 use crate::fingerprint;
-use crate::text::{bytes, tail, visible};
+use crate::text::{beheaded, bytes, tail, visible};
 
 const MESSAGE_CHARS_MAX: usize = 2_000;
 const PREVIEW_CHARS_MAX: usize = 4_000;
@@ -131,10 +132,10 @@ fn failure(code: Option<i32>, signal: Option<i32>, stderr: &str, stdout: &str) -
         (None, Some(signal)) => (format!("killed by signal {signal}"), format!("SIGNAL_{signal}")),
         (None, None) => ("ended in an unknown way".to_owned(), "EXIT_UNKNOWN".to_owned()),
     };
-    let said = [stderr.trim(), stdout.trim()].into_iter().find(|said| !said.is_empty());
-    let message = match said {
-        Some(said) => visible(&tail(said, MESSAGE_CHARS_MAX)).into_owned(),
-        None => format!("the program said nothing ({ending})"),
+    let message = match (stderr.trim(), stdout.trim()) {
+        ("", "") => format!("the program said nothing ({ending})"),
+        ("", said) => visible(&tail(said, MESSAGE_CHARS_MAX)).into_owned(),
+        _ => last_words(stderr),
     };
     ToolError::new(message)
         .with_tool_code(tool_code)
@@ -154,7 +155,7 @@ fn explain(error: &LaunchError) -> ToolError {
             let error = ToolError::with_code(Code::Timeout, message);
             match stderr.trim() {
                 "" => error,
-                said => error.with_hint(format!("its last words: {}", visible(&tail(said, MESSAGE_CHARS_MAX)))),
+                _ => error.with_hint(format!("its last words: {}", last_words(stderr))),
             }
         }
         LaunchError::Cancelled => ToolError::with_code(Code::Cancelled, message),
@@ -163,6 +164,36 @@ fn explain(error: &LaunchError) -> ToolError {
         }
         LaunchError::Io { .. } => ToolError::new(message).with_tool_code("PROGRAM_IO"),
     }
+}
+
+/// The end of standard error, of which the sandbox kept the end already, wherever that began.
+fn last_words(stderr: &str) -> String {
+    let is_cut = stderr.len() + char::MAX.len_utf8() > limits::PROGRAM_STDERR_BYTES_MAX;
+    let said = if is_cut { beheaded(stderr) } else { Cow::Borrowed(stderr) };
+    visible(&tail(said.trim(), MESSAGE_CHARS_MAX)).into_owned()
+}
+
+/// The files that a command runs, as absolute paths: its program where that is a path, there or not, and every word (or
+/// what follows `=` in one) that names a file. For [`Workspace::read_only`](tollgate_types::Workspace::read_only): who
+/// can change them chooses what runs.
+///
+/// ```
+/// let command = ["./convert".to_owned(), "--fast".to_owned()];
+/// let files = tollgate_tools::program_files(&command, std::path::Path::new("/srv/shop"));
+/// assert_eq!(files, [std::path::PathBuf::from("/srv/shop/convert")]);
+/// ```
+pub fn program_files(command: &[String], folder: &Path) -> Vec<PathBuf> {
+    let absolute = |word: &str| std::path::absolute(folder.join(word)).ok();
+    let program = command.first().filter(|program| program.contains('/')).and_then(|program| absolute(program));
+    let words = command.iter().flat_map(|word| [Some(word.as_str()), word.split_once('=').map(|(_, value)| value)]);
+    let named = words.flatten().filter(|word| !word.is_empty()).filter_map(absolute).filter(|path| path.is_file());
+    let mut files = Vec::new();
+    for path in program.into_iter().chain(named) {
+        if !files.contains(&path) {
+            files.push(path);
+        }
+    }
+    files
 }
 
 /// A word as it would be typed.

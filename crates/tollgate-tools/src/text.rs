@@ -9,6 +9,8 @@ use tollgate_types::limits;
 const LIKENESS_MIN: f64 = 0.7;
 /// How alike two words are that differ in one character or one swap.
 const SLIP: f64 = 0.9;
+/// How far after a cut the next line is looked for.
+const LINE_CHARS_SKIPPED_MAX: usize = 200;
 
 /// The first `chars_max` characters, with a mark where more was.
 pub(crate) fn cut(text: &str, chars_max: usize) -> Cow<'_, str> {
@@ -18,14 +20,77 @@ pub(crate) fn cut(text: &str, chars_max: usize) -> Cow<'_, str> {
     }
 }
 
-/// The last `chars_max` characters.
-pub(crate) fn tail(text: &str, chars_max: usize) -> Cow<'_, str> {
-    let count = text.chars().count();
-    if count <= chars_max {
-        return Cow::Borrowed(text);
+/// About the first `chars_max` characters, for what still has to be redacted: half of a secret is not recognised, so a
+/// run without a space is shown whole or not at all.
+pub(crate) fn head(text: &str, chars_max: usize) -> Cow<'_, str> {
+    let at = text.char_indices().nth(chars_max).map(|(at, _)| run_start(text, at));
+    match at.and_then(|at| text.split_at_checked(at)) {
+        None => Cow::Borrowed(text),
+        Some((head, rest)) => Cow::Owned(format!("{}… [{} more characters]", head.trim_end(), rest.chars().count())),
     }
-    let kept: String = text.chars().skip(count - chars_max).collect();
-    Cow::Owned(format!("…{kept}"))
+}
+
+/// About the last `chars_max` characters, in whole runs as in [`head`], from a line's start where one is near.
+pub(crate) fn tail(text: &str, chars_max: usize) -> Cow<'_, str> {
+    let Some(last) = chars_max.checked_sub(1) else { return Cow::Borrowed("…") };
+    match text.char_indices().nth_back(last) {
+        None | Some((0, _)) => Cow::Borrowed(text),
+        Some((at, _)) => Cow::Owned(format!("…{}", resumed(text, at))),
+    }
+}
+
+/// A text whose beginning somebody cut off, from its first whole run on.
+pub(crate) fn beheaded(text: &str) -> Cow<'_, str> {
+    let first = text.chars().next().map_or(0, char::len_utf8);
+    Cow::Owned(format!("…{}", resumed(text, first)))
+}
+
+/// What follows a cut at the byte `at`.
+fn resumed(text: &str, at: usize) -> &str {
+    let at = run_end(text, at);
+    let (before, rest) = text.split_at_checked(at).unwrap_or((text, ""));
+    if before.ends_with('\n') {
+        return rest;
+    }
+    // A secret after its name is recognised by the name: both stand on one line.
+    let line = rest.char_indices().take(LINE_CHARS_SKIPPED_MAX).find(|(_, c)| *c == '\n');
+    line.and_then(|(end, _)| rest.get(end + 1..)).unwrap_or(rest).trim_start()
+}
+
+/// Where the run begins that a cut at the byte `at` would halve; `at` itself when it is between two.
+pub(crate) fn run_start(text: &str, at: usize) -> usize {
+    let (before, rest) = text.split_at_checked(at).unwrap_or((text, ""));
+    let Some(mut next) = rest.chars().next() else { return before.len() };
+    for (index, c) in before.char_indices().rev() {
+        if is_between(c, next) {
+            return index + c.len_utf8();
+        }
+        next = c;
+    }
+    0
+}
+
+/// Where the run ends that a cut at the byte `at` would halve; `at` itself when it is between two.
+pub(crate) fn run_end(text: &str, at: usize) -> usize {
+    let (before, rest) = text.split_at_checked(at).unwrap_or((text, ""));
+    let Some(mut last) = before.chars().next_back() else { return 0 };
+    for (index, c) in rest.char_indices() {
+        if is_between(last, c) {
+            return at + index;
+        }
+        last = c;
+    }
+    text.len()
+}
+
+/// Whether a text may be cut between the two: at a space, and in writing that has no spaces anywhere.
+fn is_between(a: char, b: char) -> bool {
+    let ends = |c: char| {
+        c.is_whitespace()
+            || matches!(c, '\u{2e80}'..='\u{9fff}' | '\u{f900}'..='\u{faff}' | '\u{ff00}'..='\u{ffef}')
+            || matches!(c, '\u{20000}'..='\u{3ffff}')
+    };
+    ends(a) || ends(b)
 }
 
 /// The text with everything that a terminal would act on, or a reader would not see, written out.
@@ -107,6 +172,39 @@ mod tests {
         assert_eq!(cut("无线", 2), "无线");
         assert_eq!(tail("无线键盘", 2), "…键盘");
         assert_eq!(tail("键盘", 2), "键盘");
+    }
+
+    #[test]
+    fn a_run_is_shown_whole_or_not_at_all() {
+        let secret = "hunter2".repeat(40);
+        for at in 0..secret.len() {
+            let padding = "x ".repeat(500);
+            let text = format!("{padding}{secret} end\n{padding}");
+            for shown in [head(&text, padding.len() + at), tail(&text, padding.len() + 5 + secret.len() - at)] {
+                assert!(!shown.contains("hunter2") || shown.contains(&secret), "{at}: {shown}");
+            }
+        }
+        for (text, chars, expected) in [
+            ("one two three", 8, "one two… [5 more characters]"),
+            ("one two three", 7, "one two… [6 more characters]"),
+            ("onetwothree", 5, "… [11 more characters]"),
+            ("密码是hunter2的", 6, "密码是… [8 more characters]"),
+            ("one", 3, "one"),
+        ] {
+            assert_eq!(head(text, chars), expected);
+        }
+        for (text, chars, expected) in [
+            ("one two three", 8, "…three"),
+            ("one two three", 5, "…three"),
+            ("onetwothree", 5, "…"),
+            ("password: hunter2\nthe end", 20, "…the end"),
+            ("one\ntwo\nthree", 9, "…two\nthree"),
+            ("one", 3, "one"),
+        ] {
+            assert_eq!(tail(text, chars), expected, "{text}");
+        }
+        assert_eq!(beheaded("ter2 and more"), "…and more");
+        assert_eq!(beheaded("ter2"), "…");
     }
 
     #[test]

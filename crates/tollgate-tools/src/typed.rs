@@ -60,13 +60,13 @@ pub(crate) struct Stop {
 
 impl Stop {
     fn new(cx: &Cx) -> Self {
-        Self {
-            // A child, so that a dropped run stops its thread without stopping anything of the gate's.
-            cancellation: cx.cancellation.child_token(),
-            clock: Arc::clone(&cx.clock),
-            deadline: cx.deadline,
-            ends: cx.clock.monotonic().saturating_add(cx.deadline),
-        }
+        // A child, so that a dropped run stops its thread without stopping anything of the gate's.
+        Self::of(cx.cancellation.child_token(), Arc::clone(&cx.clock), cx.deadline)
+    }
+
+    pub(crate) fn of(cancellation: CancellationToken, clock: Arc<dyn Clock>, deadline: Duration) -> Self {
+        let ends = clock.monotonic().saturating_add(deadline);
+        Self { cancellation, clock, deadline, ends }
     }
 
     /// Why it must end, if it must.

@@ -142,7 +142,7 @@ impl Call {
 
     /// The same call under the asker's id.
     #[must_use]
-    pub fn with_id(mut self, id: impl Into<String>) -> Self {
+    pub fn with_id(mut self, id: impl Into<std::sync::Arc<str>>) -> Self {
         self.id = CallId::new(id);
         self
     }

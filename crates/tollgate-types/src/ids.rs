@@ -1,6 +1,7 @@
 //! Identifiers as newtypes, so that an attempt can never be handed where a call is meant.
 
 use std::fmt;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -10,11 +11,11 @@ macro_rules! id {
         $(#[$doc])*
         #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(transparent)]
-        pub struct $name(String);
+        pub struct $name(Arc<str>);
 
         impl $name {
             /// Wraps text that came from outside (a wire, a record, a command line).
-            pub fn new(text: impl Into<String>) -> Self {
+            pub fn new(text: impl Into<Arc<str>>) -> Self {
                 Self(text.into())
             }
 
@@ -57,9 +58,7 @@ id!(
     Digest
 );
 
-/// A fresh UUID v7 whose time part is `now`, in its usual text form.
-///
-/// Ids made within one millisecond stay in order (RFC 9562 §6.2, method 1).
+/// A fresh UUID v7 (RFC 9562) whose time part is `now`, in its usual text form.
 pub fn uuid_v7(now: Timestamp) -> String {
     let seconds = u64::try_from(now.as_second()).unwrap_or(0);
     let nanos = u32::try_from(now.subsec_nanosecond()).unwrap_or(0);

@@ -26,6 +26,10 @@ pub const TOOL_TIMEOUT_MS_MAX: u64 = 24 * 60 * 60 * 1000;
 pub const TOOL_CONCURRENT_MAX: usize = 5;
 /// What the model sees of a result unless the definition says otherwise.
 pub const OUTPUT_CHARS_MAX: usize = 10_000;
+/// A tool's words on its failure, and the advice with it.
+pub const ERROR_CHARS_MAX: usize = 4_000;
+/// A tool's own code.
+pub const TOOL_CODE_CHARS_MAX: usize = 64;
 /// What is kept of a result; beyond it the call fails with `result_too_large`.
 pub const RESULT_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// What a program may print on standard output.

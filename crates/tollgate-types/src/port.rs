@@ -90,6 +90,8 @@ pub struct Workspace {
     /// Files and folders (the data folder, configuration, keys) out of reach even inside `root`, compared by device
     /// and inode, not by name.
     pub protected: Vec<PathBuf>,
+    /// Files that may be read and not changed, such as the programs of tools that run without asking; compared alike.
+    pub read_only: Vec<PathBuf>,
 }
 
 /// One step of progress.

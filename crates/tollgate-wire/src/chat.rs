@@ -1,5 +1,7 @@
 //! OpenAI Chat Completions: the body of a request, and a reply that came whole. Streams are read in [`crate::stream`].
 
+use std::fmt;
+
 use serde::Serialize;
 use serde::ser::{SerializeSeq, Serializer};
 use serde_json::value::RawValue;
@@ -95,8 +97,12 @@ struct Messages<'a> {
 impl Serialize for Messages<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut seq = serializer.serialize_seq(Some(self.messages.len()))?;
-        for message in self.messages {
-            seq.serialize_element(&Printed { message, names: self.names, empty_content: self.empty_content })?;
+        // What a model thought belongs to the prompt it was asked; with an older one it is a waste, or refused.
+        let prompt = self.messages.iter().rposition(|message| matches!(message, Message::User(_)));
+        for (at, message) in self.messages.iter().enumerate() {
+            let (names, empty_content) = (self.names, self.empty_content);
+            let is_current = prompt.is_none_or(|prompt| at > prompt);
+            seq.serialize_element(&Printed { message, names, empty_content, is_current })?;
         }
         seq.end()
     }
@@ -139,11 +145,16 @@ impl ChatRequest<'_> {
     }
 }
 
-/// Why a reply cannot be used.
+/// What a fault keeps of a server's words: far more than is shown, so that secrets can be hidden before the cut.
+pub(crate) const FAULT_CHARS_MAX: usize = 16 * 1024;
+const EXCERPT_CHARS_MAX: usize = 120;
+const WORDS_CHARS_MAX: usize = 500;
+
+/// Why a reply cannot be used. Shown as text, the server's words are cut; the fields hold more of them.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WireFault {
     /// It is not the JSON of this dialect.
-    #[error("the reply is not a chat completion: {reason}, in `{excerpt}`")]
+    #[error("the reply is not a chat completion: {}, in `{}`", Cut(reason, WORDS_CHARS_MAX), Escaped(excerpt))]
     Malformed {
         /// What the JSON reader says.
         reason: String,
@@ -151,7 +162,7 @@ pub enum WireFault {
         excerpt: String,
     },
     /// The server reported an error inside of a reply.
-    #[error("the server reports: {message}")]
+    #[error("the server reports: {}", Cut(message, WORDS_CHARS_MAX))]
     Server {
         /// Its words.
         message: String,
@@ -171,9 +182,24 @@ pub enum WireFault {
 
 impl WireFault {
     pub(crate) fn malformed(reason: impl ToString, text: &str) -> Self {
-        const EXCERPT_CHARS_MAX: usize = 120;
-        let excerpt = text.chars().take(EXCERPT_CHARS_MAX).flat_map(char::escape_debug).collect();
-        Self::Malformed { reason: reason.to_string(), excerpt }
+        let kept = |text: &str| text.chars().take(FAULT_CHARS_MAX).collect();
+        Self::Malformed { reason: kept(&reason.to_string()), excerpt: kept(text) }
+    }
+}
+
+struct Cut<'a>(&'a str, usize);
+
+impl fmt::Display for Cut<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.*}", self.1, self.0)
+    }
+}
+
+struct Escaped<'a>(&'a str);
+
+impl fmt::Display for Escaped<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.chars().take(EXCERPT_CHARS_MAX).try_for_each(|c| write!(f, "{}", c.escape_debug()))
     }
 }
 

@@ -9,13 +9,13 @@ use serde::de::Error as _;
 use serde::ser::{Error as _, SerializeMap};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tollgate_types::{Code, ErrorObject};
 
 use crate::chat::EmptyContent;
 use crate::lower::Names;
 use crate::repair;
-use crate::stream::{CallDelta, arguments_text, scalar_text};
+use crate::stream::{CallDelta, REASONING, arguments_text, scalar_text};
 use crate::turn::{ModelCall, Turn};
 
 /// One message. It deserializes from the text of a Chat Completions message.
@@ -31,6 +31,8 @@ pub enum Message {
         text: String,
         /// The calls it asks for.
         calls: Vec<ModelCall>,
+        /// What the provider wants back with the calls; see [`Turn::provider_meta`].
+        provider_meta: Map<String, Value>,
     },
     /// The result of one call.
     Tool {
@@ -72,7 +74,8 @@ impl History {
                 call.id = fresh(&call.id, &mut taken);
             }
         }
-        self.messages.push(Message::Assistant { text: turn.text.clone(), calls: turn.calls.clone() });
+        let Turn { text, calls, provider_meta, .. } = turn.clone();
+        self.messages.push(Message::Assistant { text, calls, provider_meta });
     }
 
     /// Forgets everything after the first `length` messages.
@@ -183,6 +186,8 @@ pub(crate) struct Printed<'a> {
     pub(crate) message: &'a Message,
     pub(crate) names: &'a Names,
     pub(crate) empty_content: EmptyContent,
+    /// Whether it belongs to the prompt that is being worked on.
+    pub(crate) is_current: bool,
 }
 
 impl Serialize for Printed<'_> {
@@ -202,13 +207,16 @@ impl Serialize for Printed<'_> {
                 map.serialize_entry("tool_call_id", call_id)?;
                 map.serialize_entry("content", text)?;
             }
-            Message::Assistant { text, calls } => {
+            Message::Assistant { text, calls, provider_meta } => {
                 map.serialize_entry("role", "assistant")?;
                 match self.empty_content {
                     _ if calls.is_empty() || !text.is_empty() => map.serialize_entry("content", text)?,
                     EmptyContent::Null => map.serialize_entry("content", &())?,
                     EmptyContent::Text => map.serialize_entry("content", "")?,
                     EmptyContent::Omitted => {}
+                }
+                for (name, value) in provider_meta.iter().filter(|_| self.is_current) {
+                    map.serialize_entry(name, value)?;
                 }
                 if !calls.is_empty() {
                     let calls: Result<Vec<_>, _> = calls.iter().map(|call| print_call(call, self.names)).collect();
@@ -261,6 +269,10 @@ struct Read<'a> {
     tool_calls: Option<Vec<CallDelta<'a>>>,
     #[serde(default)]
     tool_call_id: Option<String>,
+    #[serde(default)]
+    reasoning_content: Option<Value>,
+    #[serde(default)]
+    reasoning: Option<Value>,
 }
 
 impl<'de> Deserialize<'de> for Message {
@@ -272,8 +284,11 @@ impl<'de> Deserialize<'de> for Message {
             "user" => Self::User(text),
             "tool" => Self::Tool { call_id: read.tool_call_id.unwrap_or_default(), text },
             "assistant" => {
-                let calls = read.tool_calls.unwrap_or_default().into_iter().map(read_call).collect();
-                Self::Assistant { text, calls }
+                let calls: Vec<_> = read.tool_calls.unwrap_or_default().into_iter().map(read_call).collect();
+                let thoughts = REASONING.into_iter().zip([read.reasoning_content, read.reasoning]);
+                let thoughts = thoughts.filter_map(|(name, thought)| Some((name.to_owned(), thought?)));
+                let provider_meta = thoughts.filter(|(_, thought)| !calls.is_empty() && thought.is_string()).collect();
+                Self::Assistant { text, calls, provider_meta }
             }
             role => return Err(D::Error::custom(format!("`{role}` is no role of a message"))),
         })

@@ -9,7 +9,7 @@ use crate::lower::Names;
 use crate::turn::Turn;
 
 pub(crate) use assemble::Assembler;
-pub(crate) use delta::{CallDelta, arguments_text, scalar_text};
+pub(crate) use delta::{CallDelta, REASONING, arguments_text, scalar_text};
 pub use sse::Sse;
 
 /// Reads one streamed reply.

@@ -1,7 +1,7 @@
 //! What a model said in one turn, whatever dialect it came in.
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use tollgate_types::ErrorObject;
 
 use crate::lower::Names;
@@ -15,6 +15,9 @@ pub struct Turn {
     /// The calls, in the order in which the model asked.
     #[serde(default)]
     pub calls: Vec<ModelCall>,
+    /// What the provider wants back unchanged with the calls: `reasoning_content` or `reasoning`. Never part of the text.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub provider_meta: Map<String, Value>,
     /// Why the server stopped. It does not decide whether there are calls: the calls do.
     #[serde(default)]
     pub finish: Finish,

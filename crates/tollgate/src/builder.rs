@@ -141,7 +141,7 @@ impl Builder {
             redactor: redactor.clone(),
             approvals: self.approvals,
             clock: Arc::clone(&self.clock),
-            workspace: Workspace { root: workspace, protected },
+            workspace: Workspace { root: workspace, protected, read_only: vec![] },
             env,
             environment: self.loaded.config.environment.clone(),
             envelope: self.loaded.config.envelope,

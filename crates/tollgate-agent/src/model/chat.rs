@@ -3,10 +3,12 @@
 
 use std::time::Duration;
 
+use jiff::fmt::rfc2822::DateTimeParser;
 use tollgate_guard::client::{Client, Origin, Request, Response};
 use tollgate_types::{BoxFuture, Secret, limits};
-use tollgate_wire::{ChatRequest, ChatStream, Names, Turn, WireFault, chat};
+use tollgate_wire::{ChatRequest, ChatStream, Finish, Names, Turn, chat};
 
+use super::hide::Secrets;
 use super::{Model, ModelConfig, ModelError, ModelRequest};
 
 /// What is read of a refusal.
@@ -58,10 +60,15 @@ impl ChatModel {
             };
             let result = self.ask_once(body.clone(), request.tools.names(), &mut shown).await;
             let error = match result {
-                Ok(turn) => return Ok(turn),
+                Ok(mut turn) => {
+                    if let Finish::Other(word) = &mut turn.finish {
+                        *word = excerpt(&self.secrets().hide(word));
+                    }
+                    return Ok(turn);
+                }
                 // Text that was shown cannot be taken back, so that a second try would say it twice.
                 Err(error) if has_shown || tries == self.config.max_retries || !error.is_retryable() => {
-                    return Err(self.without_key(error));
+                    return Err(self.secrets().hide_in(error));
                 }
                 Err(error) => error,
             };
@@ -70,7 +77,7 @@ impl ChatModel {
                 _ => BACKOFF_MS << tries.min(6),
             };
             if wait_ms > RETRY_AFTER_MS_MAX {
-                return Err(self.without_key(error));
+                return Err(self.secrets().hide_in(error));
             }
             tokio::time::sleep(Duration::from_millis(wait_ms)).await;
             tries += 1;
@@ -115,7 +122,7 @@ impl ChatModel {
                 stream.push(&body, &mut |_| {})?;
                 stream.finish(names)?
             }
-            _ => return Err(ModelError::NotJson { content_type, excerpt: excerpt(&body) }),
+            _ => return Err(ModelError::NotJson { content_type, excerpt: self.excerpt(&body) }),
         };
         if !turn.text.is_empty() {
             on_text(&turn.text);
@@ -146,41 +153,26 @@ impl ChatModel {
 
     async fn refusal(&self, response: Response) -> ModelError {
         let status = response.status;
-        let retry_after_ms = response.header("retry-after").and_then(|after| after.trim().parse::<f64>().ok());
-        let retry_after_ms = retry_after_ms.and_then(|after| Duration::try_from_secs_f64(after).ok());
-        let retry_after_ms = retry_after_ms.map(|after| u64::try_from(after.as_millis()).unwrap_or(u64::MAX));
+        let retry_after_ms = retry_after_ms(&response);
         let body = response.bytes(REFUSAL_BYTES_MAX, self.config.idle_timeout).await.unwrap_or_default();
         let message = match serde_json::from_slice::<serde_json::Value>(&body) {
             Ok(value) => {
                 let error = value.get("error").unwrap_or(&value);
                 let message = error.get("message").unwrap_or(error);
-                excerpt(message.as_str().map_or_else(|| message.to_string(), str::to_owned).as_bytes())
+                self.excerpt(message.as_str().map_or_else(|| message.to_string(), str::to_owned).as_bytes())
             }
-            Err(_) => excerpt(&body),
+            Err(_) => self.excerpt(&body),
         };
         ModelError::Status { status, message, retry_after_ms }
     }
 
-    /// Servers repeat keys in what they complain about.
-    fn without_key(&self, error: ModelError) -> ModelError {
-        let secrets = self.config.api_key.iter().chain(self.config.headers.iter().map(|(_, value)| value));
-        let secrets: Vec<&str> = secrets.map(Secret::expose).filter(|secret| !secret.is_empty()).collect();
-        let clean = |text: String| secrets.iter().fold(text, |text, secret| text.replace(secret, "[secret]"));
-        match error {
-            ModelError::Status { status, message, retry_after_ms } => {
-                ModelError::Status { status, message: clean(message), retry_after_ms }
-            }
-            ModelError::NotJson { content_type, excerpt } => {
-                ModelError::NotJson { content_type: clean(content_type), excerpt: clean(excerpt) }
-            }
-            ModelError::Malformed { fault: WireFault::Server { message } } => {
-                ModelError::Malformed { fault: WireFault::Server { message: clean(message) } }
-            }
-            ModelError::Malformed { fault: WireFault::Malformed { reason, excerpt } } => {
-                ModelError::Malformed { fault: WireFault::Malformed { reason, excerpt: clean(excerpt) } }
-            }
-            other => other,
-        }
+    /// How a body begins, without secrets.
+    fn excerpt(&self, body: &[u8]) -> String {
+        excerpt(&self.secrets().hide(&String::from_utf8_lossy(body)))
+    }
+
+    fn secrets(&self) -> Secrets {
+        Secrets::of(&self.config)
     }
 }
 
@@ -202,8 +194,18 @@ fn looks_like_events(body: &[u8]) -> bool {
     [":", "data:", "event:"].iter().any(|field| body.trim_ascii_start().starts_with(field.as_bytes()))
 }
 
-fn excerpt(body: &[u8]) -> String {
-    let text = String::from_utf8_lossy(body);
+/// Seconds, or a date (RFC 9110 §10.2.3). A date counts from the server's own `Date`, so that no clock here matters.
+fn retry_after_ms(response: &Response) -> Option<u64> {
+    let date = |name| DateTimeParser::new().parse_timestamp(response.header(name)?.trim()).ok();
+    let wait = match response.header("retry-after")?.trim().parse() {
+        Ok(seconds) => Duration::try_from_secs_f64(seconds).ok()?,
+        Err(_) => Duration::try_from(date("retry-after")?.duration_since(date("date")?)).unwrap_or_default(),
+    };
+    Some(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX))
+}
+
+/// One line of the text, cut.
+fn excerpt(text: &str) -> String {
     let mut out = String::new();
     for word in text.split_whitespace() {
         if !out.is_empty() {

@@ -1,6 +1,6 @@
 //! `tollgate approvals`: the operator's answers.
 
-use tollgate::store::{Answer, Approval, ApprovalStatus};
+use tollgate::store::{Answer, Approval};
 
 use super::{configuration, open, user};
 use crate::args::{AnswerArgs, ApprovalsAction, Format, Global};
@@ -18,8 +18,7 @@ pub(crate) async fn run(global: &Global, action: ApprovalsAction) -> Result<u8, 
     let operator = house.operator();
     match action {
         ApprovalsAction::List { all } => {
-            let filter = if all { None } else { Some(ApprovalStatus::Pending) };
-            list(global, &operator.approvals(filter).await?)?;
+            list(global, &operator.approvals(!all).await?)?;
         }
         ApprovalsAction::Show { id } => show(global, &operator.approval(&id).await?)?,
         ApprovalsAction::Approve(args) => show(global, &operator.answer(&args.id, answer(true, &args)).await?)?,

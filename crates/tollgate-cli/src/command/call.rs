@@ -2,9 +2,9 @@
 
 use std::io::{IsTerminal, Read};
 
-use tollgate::{Call, Content, Outcome, Surface, limits};
+use tollgate::{Call, CancellationToken, Content, Outcome, Surface, limits};
 
-use super::{caller, configuration, open};
+use super::{caller, configuration, open_for_person};
 use crate::args::{CallArgs, Format, Global};
 use crate::failure::Failure;
 use crate::output::{self, Style, style, visible};
@@ -13,15 +13,20 @@ pub(crate) async fn run(global: &Global, args: CallArgs) -> Result<u8, Failure> 
     let arguments = read(args.arguments.as_deref().unwrap_or("{}"))?;
     let loaded = configuration(global)?;
     let role = global.role.clone().unwrap_or_else(|| loaded.config.role.get_ref().clone());
-    let house = open(global, loaded).await?;
+    let house = open_for_person(global, loaded).await?;
     let caller = caller(&house, &role, Surface::Cli)?;
     let mut call = Call::raw(args.tool, arguments);
     call.idempotency_key = args.idempotency_key;
-    let outcome = tokio::select! {
-        outcome = house.call(&caller, call.clone()) => outcome,
-        _ = tokio::signal::ctrl_c() => {
-            house.gate().drain().await;
-            return Err(Failure::interrupted("interrupted; the ledger says how far it came").hint("tollgate audit tail"));
+    let cancellation = CancellationToken::new();
+    let outcome = {
+        let mut running = std::pin::pin!(house.gate().call_until(&caller, call, cancellation.clone()));
+        tokio::select! {
+            outcome = &mut running => outcome,
+            // What came of it is said all the same.
+            _ = tokio::signal::ctrl_c() => {
+                cancellation.cancel();
+                running.await
+            }
         }
     };
     match output::format(global) {

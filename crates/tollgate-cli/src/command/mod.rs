@@ -12,7 +12,7 @@ pub(crate) mod tools;
 use std::path::PathBuf;
 
 use tollgate::config::{Found, Loaded};
-use tollgate::{Caller, Surface, Tollgate};
+use tollgate::{Builder, Caller, Surface, Tollgate};
 
 use crate::args::Global;
 use crate::failure::Failure;
@@ -32,6 +32,11 @@ pub(crate) fn configuration(global: &Global) -> Result<Loaded, Failure> {
 /// Opens the house, and says what could not be had.
 pub(crate) async fn open(global: &Global, loaded: Loaded) -> Result<Tollgate, Failure> {
     let house = open_quietly(global, loaded).await?;
+    warn_of_unsettled(global, &house).await?;
+    Ok(house)
+}
+
+async fn warn_of_unsettled(global: &Global, house: &Tollgate) -> Result<(), Failure> {
     let unsettled = house.operator().unsettled().await?;
     if !unsettled.is_empty() {
         let text = format!(
@@ -40,15 +45,26 @@ pub(crate) async fn open(global: &Global, loaded: Loaded) -> Result<Tollgate, Fa
         );
         output::warn(global, &text);
     }
-    Ok(house)
+    Ok(())
 }
 
 /// The same without a word on what is unsettled, for those who settle it.
 pub(crate) async fn open_quietly(global: &Global, loaded: Loaded) -> Result<Tollgate, Failure> {
-    let mut builder = Tollgate::builder().config(loaded);
-    if let Some(terminal) = Terminal::new(&user()) {
-        builder = builder.approvals(terminal);
-    }
+    build(global, Tollgate::builder().config(loaded)).await
+}
+
+/// The house for a person at a terminal, who is asked at once where a human must be asked.
+pub(crate) async fn open_for_person(global: &Global, loaded: Loaded) -> Result<Tollgate, Failure> {
+    let builder = Tollgate::builder().config(loaded);
+    let house = match Terminal::new(&user()) {
+        Some(terminal) => build(global, builder.approvals(terminal)).await?,
+        None => build(global, builder).await?,
+    };
+    warn_of_unsettled(global, &house).await?;
+    Ok(house)
+}
+
+async fn build(global: &Global, builder: Builder) -> Result<Tollgate, Failure> {
     let house = builder.build().await?;
     for warning in house.warnings() {
         output::warn(global, warning);

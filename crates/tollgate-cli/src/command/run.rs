@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tollgate::agent::{Agent, Event, Model, Options, Recorder, Replay, RunError};
 use tollgate::{CancellationToken, Code, Surface, Tollgate, ToolChoice, limits, uuid_v7};
 
-use super::{caller, configuration, open};
+use super::{caller, configuration, open_for_person};
 use crate::args::{Format, Global, RunArgs};
 use crate::failure::Failure;
 use crate::output::{self, Style, err, style, visible};
@@ -17,7 +17,7 @@ const DIFFERS: u8 = 1;
 pub(crate) async fn run(global: &Global, args: RunArgs) -> Result<u8, Failure> {
     let loaded = configuration(global)?;
     let role = global.role.clone().unwrap_or_else(|| loaded.config.role.get_ref().clone());
-    let house = open(global, loaded).await?;
+    let house = open_for_person(global, loaded).await?;
     let session = uuid_v7(house.clock().now());
     let caller = caller(&house, &role, Surface::Agent)?.with_session(session);
     let (model, recorded) = model(&house, &args).await?;

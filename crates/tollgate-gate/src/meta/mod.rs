@@ -2,4 +2,4 @@
 
 mod read_result;
 
-pub(crate) use read_result::ReadResult;
+pub(crate) use read_result::{READ_RESULT, ReadResult};

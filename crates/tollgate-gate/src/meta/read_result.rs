@@ -9,6 +9,9 @@ use tollgate_types::{
     ToolOutput,
 };
 
+/// The name that cut results point to.
+pub(crate) const READ_RESULT: &str = "read_result";
+
 /// Characters of one page unless asked otherwise.
 const PAGE_CHARS: usize = 8_000;
 /// Characters of one page at most: a page must not be cut again.
@@ -64,12 +67,12 @@ impl ReadResult {
                 .with_tool_code("NOT_FOUND")
                 .with_hint("use the handle exactly as the cut result named it; results are kept for 7 days")
         })?;
-        let total_chars = whole.text.chars().count();
+        let total_chars = whole.chars().count();
         if offset >= total_chars && offset > 0 {
             let message = format!("offset {offset} is past the end: the result has {total_chars} characters");
             return Err(ToolError::new(message).with_tool_code("PAST_END"));
         }
-        let page = page_of(&whole.text, offset, limit.clamp(1, PAGE_CHARS_MAX));
+        let page = page_of(&whole, offset, limit.clamp(1, PAGE_CHARS_MAX));
         let next = offset + page.chars().count();
         let next_offset = (next < total_chars).then_some(next);
         let place = match next_offset {
@@ -94,10 +97,8 @@ fn page_of(text: &str, offset: usize, limit: usize) -> String {
 
 impl Tool for ReadResult {
     fn definition(&self) -> ToolDefinition {
-        let mut definition = ToolDefinition::new(
-            "read_result",
-            "Pages through a long tool result of which only the beginning was shown.",
-        );
+        let mut definition =
+            ToolDefinition::new(READ_RESULT, "Pages through a long tool result of which only the beginning was shown.");
         definition.title = Some("Read a kept result".into());
         definition.when = Some("Use it with the handle that a cut result names («read_result with handle …»).".into());
         definition.when_not = Some("Do not use it for files: use read_file.".into());

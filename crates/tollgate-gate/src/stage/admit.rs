@@ -22,7 +22,7 @@ impl std::ops::Deref for Admitted {
 
 pub(crate) fn admit(trip: Trip<'_>, found: Found) -> Result<Admitted, Stop> {
     let gate = trip.gate.inner();
-    let policy = gate.policy();
+    let policy = &gate.policy;
     let decision = policy.decide(&trip.attempt.caller, &found.entry().definition, None, gate.environment.as_deref());
     if is_allowed(decision.effect) {
         return Ok(Admitted(found));
@@ -35,7 +35,7 @@ pub(crate) fn admit(trip: Trip<'_>, found: Found) -> Result<Admitted, Stop> {
 
 /// The tools that `caller` may use, by name. The same decision as for calls: allowed means listed.
 pub(crate) fn listed(gate: &Inner, caller: &Caller) -> Vec<Arc<ToolDefinition>> {
-    let policy = gate.policy();
+    let policy = &gate.policy;
     gate.catalog
         .all()
         .into_iter()

@@ -3,7 +3,7 @@
 use jiff::SignedDuration;
 use tollgate_ledger::Event;
 use tollgate_policy::Effect;
-use tollgate_store::{Answer, Approval, Binding, Claim, NewApproval};
+use tollgate_store::{Answer, Approval, Binding, Claim, NewApproval, StoreError};
 use tollgate_types::{
     ApprovalAnswer, ApprovalId, ApprovalQuestion, Code, ErrorObject, Waiting, WaitingKind, limits, uuid_v7,
 };
@@ -13,24 +13,34 @@ use super::{Stop, cancelled, ledger_unavailable, store_unavailable};
 use crate::gate::Trip;
 
 /// A call that may run.
-pub(crate) struct Cleared(Judged);
+pub(crate) struct Cleared {
+    judged: Judged,
+    /// The yes that it runs under, where it needs one; used up when it starts.
+    approval: Option<ApprovalId>,
+}
 
 impl std::ops::Deref for Cleared {
     type Target = Judged;
 
     fn deref(&self) -> &Judged {
-        &self.0
+        &self.judged
+    }
+}
+
+impl Cleared {
+    pub(super) fn approval(&self) -> Option<&ApprovalId> {
+        self.approval.as_ref()
     }
 }
 
 pub(crate) async fn approve(trip: Trip<'_>, judged: Judged) -> Result<Cleared, Stop> {
     if judged.decision().effect == Effect::Allow {
-        return Ok(Cleared(judged));
+        return Ok(Cleared { judged, approval: None });
     }
     let question = question(trip, &judged);
     let open = match settled(trip, claim(trip, question.clone()).await?)? {
-        Some(open) => open,
-        None => return Ok(Cleared(judged)),
+        Standing::Open(open) => *open,
+        Standing::Yes(approval) => return Ok(Cleared { judged, approval: Some(approval) }),
     };
     let Some(channel) = &trip.gate.inner().approvals else { return Err(waiting(&open)) };
     // The question is on the disk before a human sees it.
@@ -47,26 +57,35 @@ pub(crate) async fn approve(trip: Trip<'_>, judged: Judged) -> Result<Cleared, S
     };
     decide(trip, &open, answer).await?;
     match settled(trip, claim(trip, question).await?)? {
-        None => Ok(Cleared(judged)),
-        Some(open) => Err(waiting(&open)),
+        Standing::Yes(approval) => Ok(Cleared { judged, approval: Some(approval) }),
+        Standing::Open(open) => Err(waiting(&open)),
     }
 }
 
 async fn claim(trip: Trip<'_>, question: NewApproval) -> Result<Claim, Stop> {
     let gate = trip.gate.inner();
-    gate.store.claim(question, gate.clock.now()).await.map_err(|error| store_unavailable(&error))
+    gate.store.claim(question, gate.clock.now()).await.map_err(|error| match error {
+        StoreError::Limit(message) => Stop::new(Code::RateLimited, message),
+        other => store_unavailable(&other),
+    })
 }
 
-/// None when there is a yes; the question when it is open; a stop when the answer is no.
-fn settled(trip: Trip<'_>, claim: Claim) -> Result<Option<Approval>, Stop> {
+/// How a question stands that nobody said no to.
+enum Standing {
+    Yes(ApprovalId),
+    Open(Box<Approval>),
+}
+
+/// A stop when the answer is no, or came too late.
+fn settled(trip: Trip<'_>, claim: Claim) -> Result<Standing, Stop> {
     match claim {
         Claim::Approved(approval) => {
             trip.attempt.under(&approval.id);
-            Ok(None)
+            Ok(Standing::Yes(approval.id))
         }
         Claim::Pending(approval) | Claim::Asked(approval) => {
             trip.attempt.under(&approval.id);
-            Ok(Some(approval))
+            Ok(Standing::Open(Box::new(approval)))
         }
         Claim::Rejected(approval) => {
             trip.attempt.under(&approval.id);
@@ -77,24 +96,30 @@ fn settled(trip: Trip<'_>, claim: Claim) -> Result<Option<Approval>, Stop> {
         }
         Claim::Expired(approval) => {
             trip.attempt.answered(trip.gate.inner(), Event::Expired, &approval, None);
-            let error = ErrorObject::new(Code::ApprovalExpired, "nobody answered the approval in time");
+            let what =
+                if approval.decided_by.is_some() { "the yes was not used in time" } else { "nobody answered in time" };
+            let error = ErrorObject::new(Code::ApprovalExpired, what);
             Err(Stop::Error(error.with_hint("ask again to put the question anew")))
         }
     }
 }
 
+/// Stores and records an answer. When another answer was first, that one counts, and the next look finds it.
 async fn decide(trip: Trip<'_>, open: &Approval, answer: Answer) -> Result<(), Stop> {
     let gate = trip.gate.inner();
     let event = if answer.approved { Event::Approved } else { Event::Rejected };
     let note = crate::operator::note(&answer);
-    gate.store.answer(open.id.as_str(), answer, gate.clock.now()).await.map_err(|error| store_unavailable(&error))?;
+    match gate.store.answer(open.id.as_str(), answer.clone(), gate.clock.now()).await {
+        Ok(_) => {}
+        Err(StoreError::Conflict(_)) => return Ok(()),
+        Err(error) => return Err(store_unavailable(&error)),
+    }
     trip.attempt.answered(gate, event, open, Some(note));
     trip.attempt.flush(gate).await.map_err(|error| ledger_unavailable(&error))?;
-    gate.store
-        .answer_recorded(open.id.clone(), gate.clock.now())
-        .await
-        .map(|_| ())
-        .map_err(|error| store_unavailable(&error))
+    match gate.store.answer_recorded(open.id.clone(), answer, gate.clock.now()).await {
+        Ok(_) | Err(StoreError::Conflict(_)) => Ok(()),
+        Err(error) => Err(store_unavailable(&error)),
+    }
 }
 
 fn question(trip: Trip<'_>, judged: &Judged) -> NewApproval {

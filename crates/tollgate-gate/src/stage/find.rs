@@ -10,13 +10,13 @@ use crate::gate::Trip;
 
 /// A tool that exists.
 pub(crate) struct Found {
-    entry: Arc<Entry>,
     executor: Arc<Executor>,
 }
 
 impl Found {
+    /// The definition that the executor was registered with: never another of the same name.
     pub(super) fn entry(&self) -> &Arc<Entry> {
-        &self.entry
+        &self.executor.entry
     }
 
     pub(super) fn executor(&self) -> &Arc<Executor> {
@@ -25,14 +25,7 @@ impl Found {
 }
 
 pub(crate) fn find(trip: Trip<'_>) -> Result<Found, Stop> {
-    let gate = trip.gate.inner();
-    let entry = gate.catalog.get(&trip.call.name);
-    let executor = gate.executors.get(&trip.call.name);
-    match (entry, executor) {
-        (Some(entry), Some(executor)) => {
-            trip.attempt.found(&entry);
-            Ok(Found { entry, executor })
-        }
-        _ => Err(admit::unknown(trip)),
-    }
+    let executor = trip.gate.inner().executors.get(&trip.call.name).ok_or_else(|| admit::unknown(trip))?;
+    trip.attempt.found(&executor.entry);
+    Ok(Found { executor })
 }

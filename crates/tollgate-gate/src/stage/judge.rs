@@ -29,7 +29,7 @@ impl Judged {
 
 pub(crate) fn judge(trip: Trip<'_>, valid: Valid) -> Result<Judged, Stop> {
     let gate = trip.gate.inner();
-    let policy = gate.policy();
+    let policy = &gate.policy;
     let definition = &valid.entry().definition;
     let decision =
         policy.decide(&trip.attempt.caller, definition, Some(valid.arguments()), gate.environment.as_deref());

@@ -9,7 +9,9 @@ pub(crate) mod run;
 pub(crate) mod shape;
 pub(crate) mod validate;
 
-use tollgate_types::{Code, End, ErrorObject, Waiting};
+use tollgate_types::{Code, End, ErrorObject, Waiting, limits};
+
+use crate::gate::Inner;
 
 /// Why a trip ends before its last stage.
 pub(crate) enum Stop {
@@ -52,7 +54,35 @@ pub(crate) fn store_unavailable(error: &tollgate_store::StoreError) -> Stop {
 /// The ledger failing before anything ran: nothing is done.
 pub(crate) fn ledger_unavailable(error: &tollgate_ledger::LedgerError) -> Stop {
     let message = format!("the record cannot be written, so nothing is done: {error}");
-    Stop::Error(ErrorObject::new(Code::AuditUnavailable, message).with_hint("run `tollgate audit verify`"))
+    Stop::Error(ErrorObject::new(Code::AuditUnavailable, message).with_hint(ledger_hint(error)))
+}
+
+/// What to do about a ledger that does not take records.
+pub(crate) fn ledger_hint(error: &tollgate_ledger::LedgerError) -> &'static str {
+    error.hint().unwrap_or("run `tollgate audit verify`")
+}
+
+/// What a tool says of its failure, without secrets and within a length.
+pub(crate) fn presentable(gate: &Inner, mut error: ErrorObject) -> ErrorObject {
+    let clean = |text: &str, chars: usize| {
+        let text = gate.redactor.text(text);
+        match text.char_indices().nth(chars) {
+            None => text.into_owned(),
+            Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+        }
+    };
+    error.message = clean(&error.message, limits::ERROR_CHARS_MAX);
+    error.hint = error.hint.map(|hint| clean(&hint, limits::ERROR_CHARS_MAX));
+    error.tool_code = error.tool_code.map(|code| clean(&code, limits::TOOL_CODE_CHARS_MAX));
+    error.details.truncate(limits::VIOLATIONS_MAX);
+    for detail in &mut error.details {
+        detail.path = clean(&detail.path, limits::ERROR_CHARS_MAX);
+        detail.message = clean(&detail.message, limits::ERROR_CHARS_MAX);
+        if let Some(expected) = &mut detail.expected {
+            gate.redactor.value(expected);
+        }
+    }
+    error
 }
 
 /// The asker stopped waiting.

@@ -1,12 +1,16 @@
 //! Shape: what the model sees of a result. The whole is kept, errors are never cut away.
 
+use std::borrow::Cow;
+
 use serde_json::{Value, json};
+use tollgate_policy::Effect;
 use tollgate_store::ResultMeta;
-use tollgate_types::{CallResult, Code, Content, ErrorObject, ToolDefinition, ToolOutput, Truncated, limits};
+use tollgate_types::{CallResult, Code, Content, ErrorObject, Risk, ToolDefinition, ToolOutput, Truncated, limits};
 
 use super::run::Ran;
-use super::{Stop, store_unavailable};
+use super::{Stop, presentable, store_unavailable};
 use crate::gate::{Inner, Trip};
+use crate::meta::READ_RESULT;
 
 pub(crate) async fn shape(trip: Trip<'_>, ran: Ran) -> Result<CallResult, Stop> {
     let (cleared, mut output) = ran.into_parts();
@@ -15,16 +19,18 @@ pub(crate) async fn shape(trip: Trip<'_>, ran: Ran) -> Result<CallResult, Stop> 
     let size = size_bytes(&output);
     if size > limits::RESULT_BYTES_MAX {
         let message = format!("the result has {size} bytes, more than the {} that are kept", limits::RESULT_BYTES_MAX);
-        return Err(Stop::Error(
-            ErrorObject::new(Code::ResultTooLarge, message).with_hint("ask for less: a filter, a range, fewer rows"),
-        ));
+        let hint = match entry.definition.risk {
+            Risk::Read => "ask for less: a filter, a range, fewer rows",
+            Risk::Write | Risk::Dangerous => "the call ran: do not repeat it to see its result",
+        };
+        return Err(Stop::Error(ErrorObject::new(Code::ResultTooLarge, message).with_hint(hint)));
     }
     redact(gate, &mut output);
     if let Some(error) = own_failure(&output) {
-        return Err(Stop::Error(error));
+        return Err(Stop::Error(presentable(gate, error)));
     }
     if let Some(error) = misfit(entry, &output) {
-        return Err(Stop::Error(error));
+        return Err(Stop::Error(presentable(gate, error)));
     }
     cut(trip, &entry.definition, output).await
 }
@@ -58,7 +64,7 @@ fn redact(gate: &Inner, output: &mut ToolOutput) {
     for part in &mut output.content {
         match part {
             Content::Text(text) => {
-                if let std::borrow::Cow::Owned(clean) = gate.redactor.secrets_only(text) {
+                if let Cow::Owned(clean) = gate.redactor.secrets_only(text) {
                     *text = clean;
                 }
             }
@@ -111,54 +117,85 @@ async fn cut(trip: Trip<'_>, definition: &ToolDefinition, output: ToolOutput) ->
     let gate = trip.gate.inner();
     let limit_chars = definition.output.max_length;
     let text = joined(&output.content);
-    let is_long = text.chars().nth(limit_chars).is_some();
+    let is_long = text.len() > limit_chars && text.chars().nth(limit_chars).is_some();
     let is_wide = output.structured.as_ref().is_some_and(|value| json_len(value) > limit_chars * 4);
     if !is_long && !is_wide {
-        let content = if gate.envelope { vec![enveloped(&output, text)] } else { output.content };
+        if !gate.envelope {
+            return Ok(CallResult { content: output.content, structured: output.structured, truncated: None });
+        }
+        let data = output.structured.clone().unwrap_or_else(|| Value::from(text.as_ref()));
+        let mut content = vec![Content::Text(json!({ "ok": true, "data": data }).to_string())];
+        content.extend(others(output.content));
         return Ok(CallResult { content, structured: output.structured, truncated: None });
     }
-    let is_json = output.structured.as_ref().map(Value::to_string).is_some_and(|json| json == text);
-    let meta = ResultMeta {
-        caller: (*trip.attempt.caller).clone(),
-        tool: definition.name.clone(),
-        attempt: trip.attempt.id.clone(),
-        is_json,
+    let json = output.structured.as_ref().map(Value::to_string);
+    let is_json = json.as_deref() == Some(text.as_ref());
+    let whole = if is_long { text.clone().into_owned() } else { json.unwrap_or_default() };
+    let handle = keep(trip, definition, whole).await?;
+    let pruned = output.structured.and_then(|value| prune(value, limit_chars, definition.output_schema.is_some()));
+    let fitting = pruned.as_ref().filter(|pruned| is_json && pruned.fits);
+    let (head, shown, total) = match fitting {
+        Some(pruned) => (pruned.value.to_string(), pruned.shown, pruned.total),
+        None => head(&text, limit_chars),
     };
-    let whole =
-        if is_long { text.clone() } else { output.structured.as_ref().map(Value::to_string).unwrap_or_default() };
-    let handle =
-        gate.store.keep_result(meta, whole, gate.clock.now()).await.map_err(|error| store_unavailable(&error))?;
-    let has_promise = definition.output_schema.is_some();
-    let pruned = output.structured.and_then(|value| prune(value, limit_chars, has_promise));
-    let (head, shown, total) = match &pruned {
-        Some(pruned) if is_json && pruned.fits => (pruned.value.to_string(), pruned.shown, pruned.total),
-        _ => head(&text, limit_chars),
-    };
-    let unit = if is_json { "items" } else { "lines" };
+    let unit = if fitting.is_some() { "items" } else { "lines" };
     let note = match &definition.output.truncation_message {
-        Some(message) => format!("[{message} Handle: {handle}]"),
-        None => format!("[shown {shown} of {total} {unit}; the rest: read_result with handle \"{handle}\"]"),
+        Some(message) => format!("{message} Handle: {handle}"),
+        None if may_read_on(trip) => {
+            format!("shown {shown} of {total} {unit}; the rest: read_result with handle \"{handle}\"")
+        }
+        None => format!("shown {shown} of {total} {unit}; ask for less to see the rest"),
     };
-    let mut content = vec![Content::Text(format!("{head}\n{note}"))];
-    content.extend(output.content.into_iter().filter(|part| matches!(part, Content::Other(_))));
+    let shown_text = match (gate.envelope, fitting) {
+        (false, _) => format!("{head}\n[{note}]"),
+        (true, Some(pruned)) => json!({ "ok": true, "data": pruned.value, "note": note }).to_string(),
+        (true, None) => json!({ "ok": true, "data": head, "note": note }).to_string(),
+    };
+    let mut content = vec![Content::Text(shown_text)];
+    content.extend(others(output.content));
     let truncated = Some(Truncated { shown, total, handle });
     Ok(CallResult { content, structured: pruned.map(|pruned| pruned.value), truncated })
 }
 
-fn joined(content: &[Content]) -> String {
-    let texts: Vec<&str> = content
-        .iter()
-        .filter_map(|part| match part {
-            Content::Text(text) => Some(text.as_str()),
-            Content::Other(_) => None,
-        })
-        .collect();
-    texts.join("\n")
+/// Keeps the whole. A change whose result cannot be kept must not look as if it could be asked for again.
+async fn keep(trip: Trip<'_>, definition: &ToolDefinition, whole: String) -> Result<String, Stop> {
+    let gate = trip.gate.inner();
+    let meta = ResultMeta {
+        caller: (*trip.attempt.caller).clone(),
+        tool: definition.name.clone(),
+        attempt: trip.attempt.id.clone(),
+    };
+    gate.store.keep_result(meta, whole, gate.clock.now()).await.map_err(|error| {
+        if definition.risk == Risk::Read {
+            return store_unavailable(&error);
+        }
+        let message = format!("the call ran, but its result could not be kept: {error}");
+        let error = ErrorObject::new(Code::OutcomeUnknown, message);
+        Stop::Error(error.with_hint("check what it did before asking again"))
+    })
 }
 
-fn enveloped(output: &ToolOutput, text: String) -> Content {
-    let data = output.structured.clone().unwrap_or(Value::String(text));
-    Content::Text(json!({ "ok": true, "data": data }).to_string())
+/// Whether the caller has the tool that a cut result points to.
+fn may_read_on(trip: Trip<'_>) -> bool {
+    let gate = trip.gate.inner();
+    gate.catalog.get(READ_RESULT).is_some_and(|entry| {
+        let decision = gate.policy.decide(&trip.attempt.caller, &entry.definition, None, gate.environment.as_deref());
+        decision.effect != Effect::Deny
+    })
+}
+
+fn joined(content: &[Content]) -> Cow<'_, str> {
+    let mut texts = content.iter().filter_map(|part| match part {
+        Content::Text(text) => Some(text.as_str()),
+        Content::Other(_) => None,
+    });
+    let first = texts.next().unwrap_or_default();
+    texts.fold(Cow::Borrowed(first), |joined, text| Cow::Owned(format!("{joined}\n{text}")))
+}
+
+/// The parts that are not text.
+fn others(content: Vec<Content>) -> impl Iterator<Item = Content> {
+    content.into_iter().filter(|part| matches!(part, Content::Other(_)))
 }
 
 /// The first whole lines that fit, and how many of how many they are. A line that alone is too long is cut inside.

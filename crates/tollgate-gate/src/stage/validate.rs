@@ -8,7 +8,7 @@ use tollgate_types::{Code, Cx, Digest, Door, ErrorObject, Violation};
 use tollgate_wire::repair::{JsonFault, Parsed};
 
 use super::admit::Admitted;
-use super::{Stop, store_unavailable};
+use super::{Stop, presentable, store_unavailable};
 use crate::gate::Trip;
 
 /// A call whose arguments fit.
@@ -52,7 +52,11 @@ pub(crate) fn validate(trip: Trip<'_>, admitted: Admitted, parsed: Result<Parsed
         return Err(Stop::Error(invalid(&admitted.entry().definition.name, violations)));
     }
     let cx = cx(trip, &admitted);
-    admitted.executor().tool.check(&value, &cx).map_err(|error| Stop::Error(error.into()))?;
+    admitted
+        .executor()
+        .tool
+        .check(&value, &cx)
+        .map_err(|error| Stop::Error(presentable(trip.gate.inner(), error.into())))?;
     let digest = trip.gate.inner().key.digest(&value).map_err(|error| store_unavailable(&error))?;
     Ok(Valid { admitted, arguments: value, digest, cx })
 }

@@ -54,7 +54,7 @@ impl World {
             redactor,
             approvals: setup.channel,
             clock,
-            workspace: Workspace { root: folder.path().to_owned(), protected: vec![] },
+            workspace: Workspace { root: folder.path().to_owned(), protected: vec![], read_only: vec![] },
             env: [].into(),
             environment: None,
             envelope: setup.envelope,

@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use super::placeholder::is_reference;
+use super::placeholder::{is_empty, is_reference};
 use super::text::{Look, Scan, Span, is_blank, is_quote};
 
 /// The part of an address between scheme and path.
@@ -63,11 +63,8 @@ pub(super) fn private_key(scan: &Scan, begin: Range<usize>) -> Look {
     };
     let inner = body.trim();
     let start = start + body.len() - body.trim_start().len();
-    let span = (!inner.is_empty() && !is_reference(inner)).then_some(Span {
-        start,
-        end: start + inner.len(),
-        rule: "private_key",
-    });
+    let span =
+        (!is_empty(inner, "private_key")).then_some(Span { start, end: start + inner.len(), rule: "private_key" });
     Look { next: start + inner.len(), span }
 }
 

@@ -14,7 +14,7 @@ pub(super) fn rule(name: &str) -> Option<&'static str> {
         pair.push_str(word);
         if let Some(rule) = secret_word(&pair).or_else(|| secret_word(word)) {
             found = (!(word == "token" && counts_or_pages(previous))).then_some(rule);
-        } else if found.is_some() && ABOUT.contains(&word) {
+        } else if found.is_some() && ABOUT.split(' ').any(|about| about == word) {
             found = None;
         }
         previous = word;
@@ -22,8 +22,20 @@ pub(super) fn rule(name: &str) -> Option<&'static str> {
     found
 }
 
+/// Which rule the last part of a dotted name falls under: `datasource.password` is one, `credentials.owner` is none.
+pub(super) fn path_rule(path: &str) -> Option<&'static str> {
+    match path.rsplit_once('.') {
+        Some((parents, "value")) => path_rule(parents),
+        Some((_, last)) => rule(last),
+        None => rule(path),
+    }
+}
+
 /// Which rule two neighbouring words of a text fall under, when only both together name a secret: `API key`.
 pub(super) fn pair_rule(first: &str, second: &str) -> Option<&'static str> {
+    if second.is_empty() {
+        return None;
+    }
     let (mut folded, second) = (fold(first), fold(second));
     if matches!(second.trim(), "is" | "was" | "value") {
         return rule(first);
@@ -115,139 +127,16 @@ fn counts_or_pages(word: &str) -> bool {
 }
 
 /// After a secret's name: something about it, not the secret itself.
-const ABOUT: [&str; 131] = [
-    "count",
-    "counts",
-    "counter",
-    "limit",
-    "limits",
-    "usage",
-    "used",
-    "budget",
-    "total",
-    "remaining",
-    "rate",
-    "cost",
-    "price",
-    "bucket",
-    "length",
-    "len",
-    "size",
-    "min",
-    "max",
-    "minimum",
-    "maximum",
-    "policy",
-    "policies",
-    "rule",
-    "rules",
-    "type",
-    "types",
-    "kind",
-    "name",
-    "names",
-    "id",
-    "ids",
-    "url",
-    "uri",
-    "endpoint",
-    "path",
-    "file",
-    "filename",
-    "dir",
-    "folder",
-    "field",
-    "fields",
-    "label",
-    "placeholder",
-    "hint",
-    "help",
-    "prompt",
-    "title",
-    "description",
-    "icon",
-    "page",
-    "screen",
-    "form",
-    "input",
-    "button",
-    "error",
-    "errors",
-    "message",
-    "status",
-    "state",
-    "strength",
-    "score",
-    "format",
-    "pattern",
-    "regex",
-    "schema",
-    "version",
-    "manager",
-    "provider",
-    "service",
-    "server",
-    "servers",
-    "issuer",
-    "index",
-    "position",
-    "offset",
-    "ref",
-    "reference",
-    "env",
-    "arn",
-    "rotation",
-    "reset",
-    "consent",
-    "domain",
-    "banner",
-    "settings",
-    "mode",
-    "method",
-    "methods",
-    "algorithm",
-    "alg",
-    "scheme",
-    "scope",
-    "scopes",
-    "required",
-    "optional",
-    "enabled",
-    "disabled",
-    "present",
-    "exists",
-    "set",
-    "valid",
-    "verified",
-    "expired",
-    "expires",
-    "expiry",
-    "expiration",
-    "revoked",
-    "changed",
-    "updated",
-    "created",
-    "at",
-    "ttl",
-    "age",
-    "attempts",
-    "retries",
-    "timeout",
-    "seconds",
-    "secs",
-    "ms",
-    "days",
-    "hours",
-    "minutes",
-    "date",
-    "time",
-    "timestamp",
-    "prefix",
-    "suffix",
-    "last",
-    "fingerprint",
-    "layout",
-];
+const ABOUT: &str = "count counts counter limit limits usage used budget total remaining rate cost price bucket length len size \
+    min max minimum maximum policy policies rule rules type types kind name names id ids url uri endpoint path \
+    file filename dir folder field fields label placeholder hint help prompt title description icon page screen \
+    form input button error errors message status state strength score format pattern regex schema version \
+    manager provider service server servers issuer index position offset ref reference env arn rotation reset \
+    consent domain banner settings mode method methods algorithm alg scheme scope scopes required optional \
+    enabled disabled present exists set valid verified expired expires expiry expiration revoked changed updated \
+    created at ttl age attempts retries timeout seconds secs ms days hours minutes date time timestamp prefix \
+    suffix last fingerprint layout \
+    details";
 
 /// Lower-case Latin words between spaces.
 fn fold(name: &str) -> String {

@@ -9,7 +9,9 @@ pub(super) fn is_harmless(value: &Value, rule: &str) -> bool {
     match value {
         Value::Null | Value::Bool(_) => true,
         Value::Number(number) => is_counter(&number.to_string(), rule),
-        Value::String(text) => text.trim().is_empty() || is_reference(text) || is_counter(text, rule),
+        Value::String(text) => {
+            text.trim().is_empty() || is_reference(text) || is_counter(text, rule) || is_path(text, rule)
+        }
         Value::Array(items) => items.iter().all(|item| is_harmless(item, rule)),
         Value::Object(map) => {
             let is_env = map.len() == 1 && map.get("env").and_then(Value::as_str).is_some_and(is_env_name);
@@ -35,11 +37,11 @@ pub(super) fn is_reference(value: &str) -> bool {
         || value.eq_ignore_ascii_case("redacted");
     let is_variable = between("${", "}").is_some_and(|name| !name.contains('}'))
         || between("{{", "}}").is_some_and(|name| !name.contains('}'))
-        || between("{", "}").is_some_and(is_identifier)
+        || between("{", "}").is_some_and(|name| name.chars().all(|c| c.is_alphanumeric() || " _.!:".contains(c)))
         || value.starts_with("$(")
         || value.strip_prefix('$').is_some_and(is_env_name)
         || between("%", "%").is_some_and(is_env_name)
-        || value == "%s";
+        || matches!(value, "%s" | "%d" | "?");
     is_mask || is_marker || is_variable || value.starts_with("secret://")
 }
 
@@ -54,117 +56,65 @@ pub(super) fn is_counter(value: &str, rule: &str) -> bool {
 }
 
 /// A word that no secret is, in a text or in code: `password: required`, `token=None`, `secret: str`.
-const STOP_WORDS: [&str; 80] = [
-    "none",
-    "null",
-    "nil",
-    "undefined",
-    "nan",
-    "true",
-    "false",
-    "yes",
-    "no",
-    "required",
-    "optional",
-    "empty",
-    "missing",
-    "unset",
-    "set",
-    "hidden",
-    "masked",
-    "redacted",
-    "removed",
-    "invalid",
-    "expired",
-    "incorrect",
-    "wrong",
-    "unknown",
-    "enabled",
-    "disabled",
-    "string",
-    "str",
-    "text",
-    "int",
-    "integer",
-    "number",
-    "bool",
-    "boolean",
-    "any",
-    "object",
-    "bytes",
-    "char",
-    "void",
-    "u8",
-    "u16",
-    "u32",
-    "u64",
-    "usize",
-    "i32",
-    "i64",
-    "f32",
-    "f64",
-    "the",
-    "a",
-    "an",
-    "to",
-    "for",
-    "of",
-    "in",
-    "on",
-    "with",
-    "from",
-    "by",
-    "is",
-    "are",
-    "was",
-    "not",
-    "must",
-    "should",
-    "may",
-    "can",
-    "and",
-    "or",
-    "if",
-    "as",
-    "at",
-    "see",
-    "flag",
-    "option",
-    "options",
-    "parameter",
-    "argument",
-    "env",
-    "n/a",
-];
+const STOP_WORDS: &str = "none null nil undefined nan true false yes no required optional empty missing unset set hidden masked \
+    redacted removed invalid expired incorrect wrong unknown enabled disabled string str text int integer number \
+    bool boolean any object bytes char void u8 u16 u32 u64 usize i32 i64 f32 f64 the a an to for of in on with \
+    from by is are was not must should may can and or if as at see flag option options parameter argument env \
+    n/a match unsafe new await yield lambda const this self key auth value signature bearer basic digest";
 
-/// Whether a value is one of the words that no secret is.
+/// Whether a value is one of the words that no secret is, perhaps in brackets.
 pub(super) fn is_stop_word(value: &str) -> bool {
-    STOP_WORDS.iter().any(|word| value.eq_ignore_ascii_case(word))
+    let value = value.trim_matches(['(', ')', ' ']);
+    STOP_WORDS.split(' ').any(|word| value.eq_ignore_ascii_case(word))
 }
 
-/// A longer name is none that a programmer wrote.
-const CODE_NAME_BYTES_MAX: usize = 32;
-
-/// Code that fetches the value from elsewhere: `get_token(`, `os.environ[`, `self.token`, `access_token`.
+/// Code that gets the value from elsewhere, names its type or where to read: `get_token(`, `os.environ[`, `self.token`,
+/// `access_token`, `libc::passwd`, `https://…`.
 pub(super) fn is_code(value: &str) -> bool {
-    let end = value.find(|c: char| !(c.is_ascii_alphabetic() || c == '_' || c == '.')).unwrap_or(value.len());
-    let (head, rest) = value.split_at(end);
-    if head.is_empty() || head.starts_with('.') || head.len() > CODE_NAME_BYTES_MAX {
-        return false;
+    if value.starts_with("https://") || value.starts_with("http://") {
+        return true;
     }
-    let is_access = ["self.", "this.", "args.", "config.", "settings.", "os.", "process.", "env.", "request.", "req."];
+    let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.');
+    let (head, rest) = value.split_at(value.find(|c| !is_name(c)).unwrap_or(value.len()));
+    let has_digit = head.bytes().any(|byte| byte.is_ascii_digit());
+    let is_path = head.contains(['_', '.']) && !head.starts_with(|c: char| c.is_ascii_digit() || c == '.');
     match rest.chars().next() {
-        None => keys::mentions_secret(head) || is_access.iter().any(|prefix| head.starts_with(prefix)),
-        Some(open) => matches!(open, '(' | '[') && head.len() > 2,
+        None => !has_digit && !head.is_empty() && !head.starts_with('.') && names_value(head),
+        Some('(' | '[') => head.len() > 2 && (is_path || !has_digit),
+        Some(':') => rest.starts_with("::") && !head.starts_with(|c: char| c.is_ascii_digit()),
+        Some(_) => false,
     }
 }
 
-fn is_identifier(name: &str) -> bool {
-    let mut bytes = name.bytes();
-    bytes.next().is_some_and(|byte| byte.is_ascii_alphabetic() || byte == b'_')
-        && bytes.all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.'))
+/// A variable or field that holds a secret, or something that is not one.
+fn names_value(name: &str) -> bool {
+    let is_access = ["self.", "this.", "args.", "config.", "settings.", "os.", "process.", "env.", "request.", "req."];
+    is_access.iter().any(|prefix| name.starts_with(prefix)) || keys::mentions_secret(name)
+}
+
+/// `CString`, `PhantomPinned`: the type of a field.
+pub(super) fn is_type(value: &str) -> bool {
+    let is_letters = value.bytes().all(|byte| byte.is_ascii_alphabetic());
+    let capitals = value.bytes().filter(u8::is_ascii_uppercase).count();
+    is_letters && value.starts_with(|c: char| c.is_ascii_uppercase()) && capitals >= 2 && capitals < value.len()
+}
+
+/// A file that holds what the rule is about: `GOOGLE_APPLICATION_CREDENTIALS=key.json`.
+fn is_path(value: &str, rule: &str) -> bool {
+    const ENDINGS: [&str; 9] = [".json", ".pem", ".key", ".p12", ".pfx", ".crt", ".toml", ".yaml", ".txt"];
+    matches!(rule, "credentials" | "private_key")
+        && (["/", "./", "../", "~/"].iter().any(|root| value.starts_with(root))
+            || ENDINGS.iter().any(|ending| value.ends_with(ending)))
+}
+
+/// Whether a text says nothing, whatever stands around it.
+pub(super) fn is_empty(value: &str, rule: &str) -> bool {
+    is_reference(value)
+        || is_counter(value, rule)
+        || (value.len() <= PLACEHOLDER_BYTES_MAX && (is_path(value, rule) || !value.contains(char::is_alphanumeric)))
 }
 
 fn is_env_name(name: &str) -> bool {
-    is_identifier(name) && name.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_')
+    name.starts_with(|c: char| c.is_ascii_uppercase() || c == '_')
+        && name.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_')
 }

@@ -205,9 +205,9 @@ fn named(scan: &Scan, stem: Range<usize>, trees: Trees) -> Look {
 /// The rule for a name that a separator follows.
 fn rule_before(scan: &Scan, name: &str, at: Range<usize>, follow: Follow) -> Option<&'static str> {
     let previous = scan.word_before(at.start);
-    if keys::rule(name).is_some() {
+    if let Some(rule) = keys::path_rule(name) {
         // `page token: …` is about pages.
-        return previous.map_or_else(|| keys::rule(name), |previous| keys::rule(&format!("{previous} {name}")));
+        return previous.map_or(Some(rule), |previous| keys::path_rule(&format!("{previous} {name}")));
     }
     if let Some(rule) = previous.and_then(|previous| keys::pair_rule(previous, name)) {
         return Some(rule);
@@ -330,7 +330,7 @@ impl<'t> Scan<'t> {
             _ => return None,
         };
         let mut value = self.skip(at + bytes, BLANKS_MAX, is_blank);
-        if separator == Separator::Colon && rest(value).starts_with(b"** ") {
+        if separator == Separator::Colon && rest(value).starts_with(b"**") {
             value = self.skip(value + 2, BLANKS_MAX, is_blank);
         }
         Some(Follow { separator, value, name_is_quoted })

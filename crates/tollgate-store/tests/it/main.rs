@@ -40,8 +40,8 @@ fn yes() -> Answer {
 }
 
 async fn say(store: &Store, asked: &Approval, answer: Answer) {
-    store.answer(asked.id.as_str(), answer, now()).await.unwrap();
-    store.answer_recorded(asked.id.clone(), now()).await.unwrap();
+    store.answer(asked.id.as_str(), answer.clone(), now()).await.unwrap();
+    store.answer_recorded(asked.id.clone(), answer, now()).await.unwrap();
 }
 
 fn folder() -> (TempDir, Store) {
@@ -62,6 +62,8 @@ async fn a_yes_fits_once_and_only_the_same_asker_and_arguments() {
     assert!(matches!(store.claim(question("bob", "d2"), now()).await.unwrap(), Claim::Asked(_)));
     let Claim::Approved(used) = store.claim(question("bob", "d1"), now()).await.unwrap() else { panic!("approved") };
     assert_eq!(used.decided_by.as_deref(), Some("alice"));
+    assert!(store.consume(used.id.clone(), now()).await.unwrap());
+    assert!(!store.consume(used.id, now()).await.unwrap(), "once");
     assert!(matches!(store.claim(question("bob", "d1"), now()).await.unwrap(), Claim::Asked(_)), "used up");
     assert_eq!(store.approval(asked.id.as_str(), now()).await.unwrap().status, ApprovalStatus::Consumed);
 }
@@ -114,11 +116,25 @@ async fn answers_are_taken_once_and_from_any_process() {
     let tail: String = asked.id.as_str().chars().rev().take(8).collect::<Vec<_>>().into_iter().rev().collect();
     other.answer(&tail, yes(), now()).await.unwrap();
     assert!(matches!(store.claim(question("bob", "d"), now()).await.unwrap(), Claim::Pending(_)), "not recorded yet");
-    other.answer_recorded(asked.id.clone(), now()).await.unwrap();
+    other.answer_recorded(asked.id.clone(), yes(), now()).await.unwrap();
     assert!(matches!(store.answer(asked.id.as_str(), yes(), now()).await, Err(StoreError::Conflict(_))));
     for unknown in ["", "%", "no", "0000000000000000"] {
         assert!(matches!(store.answer(unknown, yes(), now()).await, Err(StoreError::NotFound(_))), "{unknown:?}");
     }
+}
+
+#[tokio::test]
+async fn of_two_answers_at_once_only_the_recorded_one_counts() {
+    let (_folder, store) = folder();
+    let Claim::Asked(asked) = store.claim(question("bob", "d"), now()).await.unwrap() else { panic!("asked") };
+    let no = Answer { approved: false, by: "carol".into(), reason: None };
+    store.answer(asked.id.as_str(), no.clone(), now()).await.unwrap();
+    store.answer(asked.id.as_str(), yes(), now()).await.unwrap();
+    let late = store.answer_recorded(asked.id.clone(), no, now()).await;
+    assert!(matches!(late, Err(StoreError::Conflict(_))), "the record of the no must not make the yes count");
+    assert_eq!(store.approvals(true, now()).await.unwrap().len(), 1, "still open");
+    store.answer_recorded(asked.id, yes(), now()).await.unwrap();
+    assert!(store.approvals(true, now()).await.unwrap().is_empty());
 }
 
 #[tokio::test]
@@ -128,13 +144,15 @@ async fn of_many_at_once_one_uses_the_yes() {
     say(&store, &asked, yes()).await;
     let claims = (0..8).map(|_| {
         let store = Store::new(folder.path());
-        async move { store.claim(question("bob", "d"), now()).await.unwrap() }
+        async move {
+            match store.claim(question("bob", "d"), now()).await.unwrap() {
+                Claim::Approved(approval) => store.consume(approval.id, now()).await.unwrap(),
+                _ => false,
+            }
+        }
     });
-    let mut approved = 0;
-    for claim in futures_util::future::join_all(claims).await {
-        approved += usize::from(matches!(claim, Claim::Approved(_)));
-    }
-    assert_eq!(approved, 1);
+    let used = futures_util::future::join_all(claims).await;
+    assert_eq!(used.into_iter().filter(|used| *used).count(), 1);
 }
 
 #[tokio::test]
@@ -160,14 +178,9 @@ async fn a_key_is_taken_once() {
 #[tokio::test]
 async fn a_kept_result_is_its_callers_alone() {
     let (folder, store) = folder();
-    let meta = ResultMeta {
-        caller: caller("bob"),
-        tool: "read_file".into(),
-        attempt: AttemptId::new(uuid_v7(now())),
-        is_json: false,
-    };
+    let meta = ResultMeta { caller: caller("bob"), tool: "read_file".into(), attempt: AttemptId::new(uuid_v7(now())) };
     let handle = store.keep_result(meta, "全部内容".into(), now()).await.unwrap();
-    assert_eq!(store.read_result(&caller("bob"), &handle).await.unwrap().unwrap().text, "全部内容");
+    assert_eq!(store.read_result(&caller("bob"), &handle).await.unwrap().unwrap(), "全部内容");
     assert!(store.read_result(&caller("carol"), &handle).await.unwrap().is_none());
     assert!(store.read_result(&caller("bob"), "res_0").await.unwrap().is_none());
     for file in std::fs::read_dir(folder.path().join("results")).unwrap() {
@@ -183,7 +196,6 @@ async fn old_results_are_forgotten() {
         caller: caller("bob"),
         tool: "read_file".into(),
         attempt: AttemptId::new(attempt),
-        is_json: false,
     };
     let handle = store.keep_result(meta("a1"), "old".into(), now()).await.unwrap();
     let later = now() + SignedDuration::from_hours(24 * 8);
@@ -234,6 +246,16 @@ fn a_digest_knows_values_not_spellings() {
     let digest = |text: &str| key.digest(&serde_json::from_str(text).unwrap()).unwrap();
     assert_eq!(digest(r#"{"a":1,"b":2.0}"#), digest(r#"{ "b": 2, "a": 1 }"#));
     assert_ne!(digest(r#"{"a":1}"#), digest(r#"{"a":"1"}"#));
+    for (one, other) in [
+        ("1234567890123456789", "1234567890123456788"),
+        ("9007199254740993", "9007199254740992"),
+        ("18446744073709551615", "18446744073709551614"),
+        ("-9007199254740993", "-9007199254740994"),
+    ] {
+        let order = |id: &str| digest(&format!(r#"{{"orders":[{{"id":{id}}}],"note":"x"}}"#));
+        assert_ne!(order(one), order(other), "{one}");
+        assert_eq!(order(one), digest(&format!(r#"{{"note":"x", "orders":[{{"id": {one}}}]}}"#)));
+    }
 }
 
 #[tokio::test]

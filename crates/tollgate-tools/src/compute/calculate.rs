@@ -1,5 +1,5 @@
-//! `calculate`: exact arithmetic. The evaluator recurses on its input, so it runs on a thread whose stack fits the
-//! longest expression; what it would silently misread (commas between values) is refused before it is asked.
+//! `calculate`: exact arithmetic. The evaluator recurses on its input, so a long expression runs on a thread whose stack
+//! fits the longest; what it would silently misread (commas between values) is refused before it is asked.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -19,6 +19,9 @@ const RESULT_CHARS_MAX: usize = 100_000;
 /// Debug builds need about 32 KiB a nested character, so 1,000 characters fit four times.
 const STACK_BYTES: usize = 128 * 1024 * 1024;
 const STACK_BYTES_USED_MAX: usize = 96 * 1024 * 1024;
+/// What needs no stack of its own: half of the 2 MiB that a thread has unless somebody says otherwise, at 32 KiB each.
+const SHORT_BYTES_MAX: usize = 32;
+const SHORT_STACK_BYTES_USED_MAX: usize = 1024 * 1024;
 /// The evaluator asks very often; asking the clock each time would be most of the work.
 const ASK_EVERY: u32 = 64;
 
@@ -185,17 +188,27 @@ struct Watch<'a> {
     stop: &'a Stop,
     asked: AtomicU32,
     stack_start: usize,
-    reason: Mutex<Option<ToolError>>,
+    stack_bytes_used_max: usize,
+    reason: Mutex<Option<Unfinished>>,
+}
+
+/// Why an evaluation did not come to its end.
+enum Unfinished {
+    /// It would leave the stack.
+    TooDeep,
+    /// Anything that another stack would not change.
+    Failed(ToolError),
 }
 
 impl fend_core::Interrupt for Watch<'_> {
     fn should_interrupt(&self) -> bool {
         let here = 0_u8;
         let used = self.stack_start.abs_diff(std::ptr::from_ref(&here).addr());
-        let reason = if used > STACK_BYTES_USED_MAX {
-            Some(syntax("nested too deeply"))
+        let reason = if used > self.stack_bytes_used_max {
+            Some(Unfinished::TooDeep)
         } else if self.asked.fetch_add(1, Ordering::Relaxed).is_multiple_of(ASK_EVERY) {
-            self.stop.reason().map(|reason| reason.with_hint("the numbers are too large: use logarithms or remainders"))
+            let reason = self.stop.reason();
+            reason.map(|it| Unfinished::Failed(it.with_hint("the numbers are too large: use logarithms or remainders")))
         } else {
             None
         };
@@ -208,32 +221,51 @@ impl fend_core::Interrupt for Watch<'_> {
 }
 
 fn evaluate(expression: &str, stop: &Stop) -> Result<String, ToolError> {
-    let on_its_own_stack = || {
-        let start = 0_u8;
-        let watch = Watch {
-            stop,
-            asked: AtomicU32::new(0),
-            stack_start: std::ptr::from_ref(&start).addr(),
-            reason: Mutex::new(None),
-        };
-        let mut context = fend_core::Context::new();
-        context.disable_rng();
-        let result = fend_core::evaluate_with_interrupt(expression, &mut context, &watch);
-        let reason = watch.reason.into_inner().ok().flatten();
-        match (reason, result) {
-            (Some(reason), _) => Err(reason),
-            (None, Ok(result)) => Ok(result.get_main_result().to_owned()),
-            (None, Err(message)) => Err(explain(&message)),
-        }
+    let ended = if expression.len() <= SHORT_BYTES_MAX {
+        evaluate_here(expression, stop, SHORT_STACK_BYTES_USED_MAX)
+    } else {
+        Err(Unfinished::TooDeep)
     };
-    std::thread::scope(|scope| {
+    match ended {
+        Err(Unfinished::TooDeep) => evaluate_on_large_stack(expression, stop),
+        Err(Unfinished::Failed(error)) => Err(error),
+        Ok(result) => Ok(result),
+    }
+}
+
+fn evaluate_on_large_stack(expression: &str, stop: &Stop) -> Result<String, ToolError> {
+    let ended = std::thread::scope(|scope| {
         let thread = std::thread::Builder::new()
             .name("calculate".into())
             .stack_size(STACK_BYTES)
-            .spawn_scoped(scope, on_its_own_stack)
+            .spawn_scoped(scope, || evaluate_here(expression, stop, STACK_BYTES_USED_MAX))
             .map_err(|error| ToolError::with_code(Code::Internal, format!("no thread to calculate on: {error}")))?;
-        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        Ok(thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    })?;
+    ended.map_err(|why| match why {
+        Unfinished::TooDeep => syntax("nested too deeply"),
+        Unfinished::Failed(error) => error,
     })
+}
+
+fn evaluate_here(expression: &str, stop: &Stop, stack_bytes_used_max: usize) -> Result<String, Unfinished> {
+    let start = 0_u8;
+    let watch = Watch {
+        stop,
+        asked: AtomicU32::new(0),
+        stack_start: std::ptr::from_ref(&start).addr(),
+        stack_bytes_used_max,
+        reason: Mutex::new(None),
+    };
+    let mut context = fend_core::Context::new();
+    context.disable_rng();
+    let result = fend_core::evaluate_with_interrupt(expression, &mut context, &watch);
+    let reason = watch.reason.into_inner().ok().flatten();
+    match (reason, result) {
+        (Some(reason), _) => Err(reason),
+        (None, Ok(result)) => Ok(result.get_main_result().to_owned()),
+        (None, Err(message)) => Err(Unfinished::Failed(explain(&message))),
+    }
 }
 
 fn explain(message: &str) -> ToolError {
@@ -258,4 +290,81 @@ fn syntax(message: impl Into<String>) -> ToolError {
     ToolError::new(message)
         .with_tool_code("SYNTAX")
         .with_hint("write it as on a calculator, such as `(3 + 4) * 5`, `2^10`, `sqrt(2)` or `15% of 200`")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tollgate_types::{CancellationToken, Clock};
+
+    struct Standing;
+
+    impl Clock for Standing {
+        fn now(&self) -> jiff::Timestamp {
+            jiff::Timestamp::UNIX_EPOCH
+        }
+
+        fn monotonic(&self) -> std::time::Duration {
+            std::time::Duration::ZERO
+        }
+    }
+
+    /// A test runs on a thread of 2 MiB, as a blocking thread of the runtime does.
+    #[test]
+    fn both_stacks_agree_on_every_short_expression() {
+        let stop =
+            Stop::of(CancellationToken::new(), std::sync::Arc::new(Standing), std::time::Duration::from_secs(30));
+        let filled = |start: &str, part: &str, end: &str| {
+            let times = (SHORT_BYTES_MAX - start.len() - end.len()) / (part.len() + usize::from(part.ends_with('(')));
+            let close = if part.ends_with('(') { ")".repeat(times) } else { String::new() };
+            format!("{start}{}{end}{close}", part.repeat(times))
+        };
+        let mut expressions: Vec<String> = [
+            "34817 * 293",
+            "1/0",
+            "2 +",
+            "5 feet 10 inches in cm",
+            "72 km/h in m/s",
+            "15% of 200",
+            "1 lightyear to km",
+            "sqrt(2) to 30 dp",
+            "1 acre foot in liters",
+            "100!",
+            "1 kWh/day to W",
+            "30 mpg to L/100 km",
+            "nosuchunit",
+        ]
+        .map(str::to_owned)
+        .into();
+        for (start, part, end) in [
+            ("", "(", "1"),
+            ("", "-", "1"),
+            ("1", "!", ""),
+            ("1", "%", ""),
+            ("1", "^1", ""),
+            ("1", "+1", ""),
+            ("1", " m", ""),
+            ("", "not ", "1"),
+            ("", "sin(", "1"),
+            ("", "a=", "1"),
+            ("", "1;", "1"),
+            ("", "ln(", "9"),
+            ("", "-(", "km"),
+            ("1", " yd", ""),
+            ("1", "/km", ""),
+            ("2", "^2", ""),
+            ("", "sqrt(", "1 acre"),
+        ] {
+            expressions.push(filled(start, part, end));
+        }
+        for expression in &expressions {
+            assert!(expression.len() <= SHORT_BYTES_MAX, "{expression}");
+            let large = evaluate_on_large_stack(expression, &stop);
+            let Err(Unfinished::Failed(error)) = evaluate_here(expression, &stop, SHORT_STACK_BYTES_USED_MAX) else {
+                assert_eq!(evaluate(expression, &stop), large, "{expression}");
+                continue;
+            };
+            assert_eq!(Err(error), large, "{expression}");
+        }
+    }
 }

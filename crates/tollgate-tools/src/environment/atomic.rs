@@ -102,7 +102,9 @@ mod tests {
         let dir = tempfile::TempDir::new().unwrap();
         let path = dir.path().join("a.txt");
         std::fs::write(&path, "old").unwrap();
-        let confined = Confined::open(&Workspace { root: dir.path().to_owned(), protected: Vec::new() }).unwrap();
+        let confined =
+            Confined::open(&Workspace { root: dir.path().to_owned(), protected: Vec::new(), read_only: vec![] })
+                .unwrap();
         let place = confined.locate("a.txt").unwrap();
         let (_, meta) = place.open_file().unwrap();
         std::fs::write(&path, "theirs").unwrap();

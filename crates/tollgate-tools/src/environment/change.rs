@@ -17,6 +17,8 @@ const LINES_NAMED_MAX: usize = 20;
 const NEAR_MAX: usize = 3;
 /// Lines compared for the most similar one.
 const NEAR_LINES_MAX: usize = 20_000;
+/// What of a line is compared.
+const NEAR_LINE_CHARS_MAX: usize = 200;
 /// How alike a line must be to be named (Sørensen-Dice, 0 to 1).
 const NEAR_MIN: f64 = 0.5;
 
@@ -60,6 +62,11 @@ pub(crate) fn replace(text: &str, old: &str, new: &str, all: bool) -> Result<Cha
         first_line,
         diff: diff(text, &found, width, &new),
     })
+}
+
+/// Whether there is anything to replace.
+pub(crate) fn occurs(text: &str, old: &str) -> bool {
+    text.contains(old) || text.contains(&*LineEnds::of(text).fit(old))
 }
 
 fn find(text: &str, old: &str) -> Vec<usize> {
@@ -191,7 +198,9 @@ fn no_match(text: &str, old: &str) -> ToolError {
     }
     let longest = wanted.iter().max_by_key(|line| line.len());
     let nearest = longest.and_then(|wanted| {
-        let scored = lines.iter().take(NEAR_LINES_MAX).map(|line| (strsim::sorensen_dice(wanted, &line.2), line));
+        let wanted = start(wanted);
+        let scored =
+            lines.iter().take(NEAR_LINES_MAX).map(|line| (strsim::sorensen_dice(wanted, start(&line.2)), line));
         scored.filter(|(score, _)| *score >= NEAR_MIN).max_by(|a, b| a.0.total_cmp(&b.0))
     });
     match nearest {
@@ -201,6 +210,10 @@ fn no_match(text: &str, old: &str) -> ToolError {
         )),
         None => error.with_hint("nothing like it is in the file; read it with read_file first"),
     }
+}
+
+fn start(line: &str) -> &str {
+    line.char_indices().nth(NEAR_LINE_CHARS_MAX).and_then(|(end, _)| line.get(..end)).unwrap_or(line)
 }
 
 fn squash(line: &str) -> String {

@@ -1,5 +1,6 @@
 //! `edit_file`: exact text in a file replaced by other text.
 
+use std::fs::File;
 use std::io::Read as _;
 
 use cap_std::fs::Metadata;
@@ -15,9 +16,13 @@ use super::change::{self, Change};
 use super::lines::{WHOLE_BYTES_MAX, binary};
 use super::place::Place;
 use super::workspace::Confined;
-use super::write_file::refuse_read_only;
-use crate::text::{bytes, count, visible};
+use crate::text::{bytes, count, cut, visible};
 use crate::typed::{Run, Typed, codes, words};
+
+/// A preview is made while others wait.
+const PREVIEW_FILE_BYTES_MAX: u64 = 1024 * 1024;
+const PREVIEW_CHARS_MAX: usize = 2_000;
+const TOO_LARGE: &str = "TOO_LARGE";
 
 /// The arguments of `edit_file`.
 #[derive(Deserialize, JsonSchema)]
@@ -85,7 +90,7 @@ impl Typed for EditFile {
                 ("NOT_A_FILE", "the path is a pipe, a socket or a device"),
                 ("BINARY_FILE", "the file is not text"),
                 ("NOT_UTF8", "the file is text in another encoding than UTF-8"),
-                ("TOO_LARGE", "the file is over 16 MiB"),
+                (TOO_LARGE, "the file is over 16 MiB"),
                 ("READ_ONLY", "the file or its file system may not be written"),
                 ("CHANGED", "somebody changed the file meanwhile; nothing was written"),
                 ("DISK_FULL", "there is no space; nothing was written"),
@@ -101,14 +106,31 @@ impl Typed for EditFile {
 
     fn check(&self, args: &Args, cx: &Cx) -> Result<(), ToolError> {
         refuse_nothing(args)?;
-        Confined::open(&cx.workspace)?.locate(&args.path).map(drop)
+        Confined::open(&cx.workspace)?.locate(&args.path)?.may_change()
     }
 
     fn preview(&self, args: &Args, cx: &Cx) -> Option<String> {
         let confined = Confined::open(&cx.workspace).ok()?;
         let place = confined.locate(&args.path).ok()?;
-        let (_, change) = plan(&place, args).ok()?;
-        Some(format!("edit {}:\n{}", visible(&place.path()), visible(&change.diff)))
+        let (file, _) = place.open_to_change().ok()?;
+        let path = place.path();
+        match read(&place, &file, PREVIEW_FILE_BYTES_MAX) {
+            Ok(text) if change::occurs(&text, &args.old_text) => {
+                let change = change::replace(&text, &args.old_text, &args.new_text, args.replace_all).ok()?;
+                Some(format!("edit {}:\n{}", visible(&path), visible(&change.diff)))
+            }
+            Err(error) if error.tool_code.as_deref() == Some(TOO_LARGE) => {
+                let (old, new) = (cut(&args.old_text, PREVIEW_CHARS_MAX), cut(&args.new_text, PREVIEW_CHARS_MAX));
+                let every = if args.replace_all { "every " } else { "" };
+                Some(format!(
+                    "edit {}, which is too large to preview: replace {every}\n{}\nby\n{}",
+                    visible(&path),
+                    visible(&old),
+                    visible(&new)
+                ))
+            }
+            Ok(_) | Err(_) => None,
+        }
     }
 
     fn run(&self, args: Args, run: &Run) -> Result<(String, Output), ToolError> {
@@ -139,27 +161,34 @@ fn refuse_nothing(args: &Args) -> Result<(), ToolError> {
 }
 
 fn plan(place: &Place<'_>, args: &Args) -> Result<(Metadata, Change), ToolError> {
-    let (file, meta) = place.open_file()?;
-    refuse_read_only(place, &meta)?;
-    let mut raw = Vec::with_capacity(usize::try_from(meta.len().min(WHOLE_BYTES_MAX)).unwrap_or(0));
-    file.take(WHOLE_BYTES_MAX + 1).read_to_end(&mut raw).map_err(|error| place.failed(&error))?;
-    let size = u64::try_from(raw.len()).unwrap_or(u64::MAX);
-    if size > WHOLE_BYTES_MAX {
-        return Err(ToolError::new(format!("`{}` has {}", args.path, bytes(meta.len())))
-            .with_tool_code("TOO_LARGE")
+    let (file, meta) = place.open_to_change()?;
+    let text = read(place, &file, WHOLE_BYTES_MAX)?;
+    let change = change::replace(&text, &args.old_text, &args.new_text, args.replace_all)?;
+    Ok((meta, change))
+}
+
+/// The whole text of a file.
+fn read(place: &Place<'_>, file: &File, bytes_max: u64) -> Result<String, ToolError> {
+    let size = file.metadata().map_err(|error| place.failed(&error))?.len();
+    let mut raw = Vec::with_capacity(usize::try_from(size.min(bytes_max)).unwrap_or(0));
+    if size <= bytes_max {
+        file.take(bytes_max + 1).read_to_end(&mut raw).map_err(|error| place.failed(&error))?;
+    }
+    let size = size.max(u64::try_from(raw.len()).unwrap_or(u64::MAX));
+    if size > bytes_max {
+        return Err(ToolError::new(format!("`{}` has {}", place.path(), bytes(size)))
+            .with_tool_code(TOO_LARGE)
             .with_hint("only files up to 16 MiB can be edited"));
     }
     let is_binary = raw.contains(&0);
-    let text = match String::from_utf8(raw) {
-        Ok(text) if !is_binary => text,
-        Ok(_) => return Err(binary(size)),
+    match String::from_utf8(raw) {
+        Ok(text) if !is_binary => Ok(text),
+        Ok(_) => Err(binary(size)),
         Err(error) => {
             let at = error.utf8_error().valid_up_to();
-            return Err(ToolError::new(format!("`{}` is not UTF-8 at byte {at}", args.path))
+            Err(ToolError::new(format!("`{}` is not UTF-8 at byte {at}", place.path()))
                 .with_tool_code("NOT_UTF8")
-                .with_hint("the file is binary or in another encoding: convert it to UTF-8 first"));
+                .with_hint("the file is binary or in another encoding: convert it to UTF-8 first"))
         }
-    };
-    let change = change::replace(&text, &args.old_text, &args.new_text, args.replace_all)?;
-    Ok((meta, change))
+    }
 }

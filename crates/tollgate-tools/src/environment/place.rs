@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use cap_std::fs::{Dir, FileTypeExt, Metadata, OpenOptions, OpenOptionsExt};
 use rustix::fs::OFlags;
-use tollgate_types::ToolError;
+use tollgate_types::{Code, ToolError};
 
 use super::protected::{Id, Protected, id};
 use super::workspace::Confined;
@@ -47,13 +47,22 @@ pub(crate) struct Place<'a> {
     pub(super) folders: Vec<(Dir, Id, OsString)>,
     /// Empty for a folder; one name for a file; more for what has no folder yet.
     pub(super) rest: Vec<OsString>,
+    /// Whether a name on the way, a link's included, is that of a configuration.
+    pub(super) is_configuration: bool,
     /// What stands there.
     pub(crate) kind: Kind,
 }
 
 impl<'a> Place<'a> {
     pub(super) fn root(confined: &'a Confined, asked: &str) -> Self {
-        Self { confined, asked: asked.to_owned(), folders: Vec::new(), rest: Vec::new(), kind: Kind::Folder }
+        Self {
+            confined,
+            asked: asked.to_owned(),
+            folders: Vec::new(),
+            rest: Vec::new(),
+            is_configuration: false,
+            kind: Kind::Folder,
+        }
     }
 
     /// The workspace that this is a place of.
@@ -136,6 +145,44 @@ impl<'a> Place<'a> {
                 }
             }
         }
+    }
+
+    /// Refuses what may be read and not changed: what the operator keeps, and every configuration.
+    pub(crate) fn may_change(&self) -> Result<(), ToolError> {
+        if self.is_configuration {
+            let message = format!("`{}` is a configuration of Tollgate", self.asked);
+            return Err(ToolError::with_code(Code::Denied, message)
+                .with_hint("a start in its folder would obey it, so no tool may change it; the operator must"));
+        }
+        let read_only = self.confined.read_only();
+        let mut folders = std::iter::once(self.confined.root_id()).chain(self.folders.iter().map(|(_, id, _)| *id));
+        let is_kept = match self.kind {
+            Kind::Missing => self.rest.first().is_some_and(|name| read_only.has_name(self.folder_id(), name)),
+            Kind::File => self.folder().symlink_metadata(self.name()).is_ok_and(|meta| read_only.has(&meta)),
+            Kind::Folder | Kind::Special(_) => false,
+        };
+        if is_kept || folders.any(|id| read_only.ids.contains(&id)) { Err(self.is_kept()) } else { Ok(()) }
+    }
+
+    /// Opens the file that is about to be replaced.
+    pub(crate) fn open_to_change(&self) -> Result<(std::fs::File, Metadata), ToolError> {
+        self.may_change()?;
+        let (file, meta) = self.open_file()?;
+        if self.confined.read_only().has(&meta) {
+            return Err(self.is_kept());
+        }
+        // A rename would replace a write-protected file without asking.
+        if meta.permissions().readonly() {
+            return Err(ToolError::new(format!("`{}` is write-protected", self.path()))
+                .with_tool_code("READ_ONLY")
+                .with_hint("somebody protected it on purpose; write another file"));
+        }
+        Ok((file, meta))
+    }
+
+    fn is_kept(&self) -> ToolError {
+        ToolError::with_code(Code::Denied, format!("`{}` may be read and not changed", self.asked))
+            .with_hint("a configured tool runs it, so the operator must change it")
     }
 
     pub(crate) fn is_folder(&self) -> ToolError {

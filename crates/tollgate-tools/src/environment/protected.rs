@@ -10,8 +10,8 @@ use std::sync::OnceLock;
 use cap_std::fs::{Metadata, MetadataExt};
 use tollgate_types::{Code, ToolError};
 
-/// Files of protected folders compared with a file that has several names.
-const PROTECTED_FILES_MAX: usize = 200_000;
+/// Entries of protected folders compared with a file that has several names: a call's check may not take long.
+const PROTECTED_ENTRIES_MAX: usize = 4_096;
 
 /// Device and inode: what a file is, whatever its name.
 pub(super) type Id = (u64, u64);
@@ -74,8 +74,10 @@ impl Protected {
 
     /// The answer to whoever asks for it.
     pub(super) fn refusal(path: &str) -> ToolError {
-        ToolError::with_code(Code::Denied, format!("`{path}` belongs to Tollgate itself"))
-            .with_hint("its data, configuration and keys are out of reach of every tool; work with other files")
+        ToolError::with_code(Code::Denied, format!("`{path}` belongs to Tollgate itself")).with_hint(
+            "its data, configuration and keys are out of reach of every tool, and so is a file with several names \
+                 (hard links) that can not be told from them; work with other files",
+        )
     }
 }
 
@@ -95,19 +97,19 @@ fn first_missing(path: &Path) -> Option<(Id, OsString)> {
 fn linked_files(mut todo: Vec<PathBuf>) -> Option<HashSet<Id>> {
     use std::os::unix::fs::MetadataExt as _;
     let mut files = HashSet::new();
-    let mut seen = 0_usize;
+    let mut seen = todo.len();
     while let Some(path) = todo.pop() {
-        seen += 1;
         let meta = match std::fs::symlink_metadata(&path) {
             Ok(meta) => meta,
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             Err(_) => return None,
         };
-        if seen > PROTECTED_FILES_MAX {
-            return None;
-        }
         if meta.is_dir() {
             for entry in std::fs::read_dir(&path).ok()? {
+                seen += 1;
+                if seen > PROTECTED_ENTRIES_MAX {
+                    return None;
+                }
                 todo.push(entry.ok()?.path());
             }
         } else if meta.nlink() > 1 {

@@ -18,7 +18,7 @@ use tollgate_types::{Category, Cx, Permission, Risk, ToolDefinition, ToolError};
 use super::place::{Kind, Place, open_file};
 use super::walk::{DEPTH_MAX, Glob, Options, Walked, walk};
 use super::workspace::Confined;
-use crate::text::{count, visible};
+use crate::text::{count, run_end, run_start, visible};
 use crate::typed::{READS, Run, Stop, Typed, codes, words};
 
 const LIMIT: usize = 100;
@@ -29,6 +29,8 @@ const TEXT_BYTES_MAX: usize = 4 * 1024 * 1024;
 const LINE_CHARS_MAX: usize = 250;
 /// What stands before a match in a line that is cut.
 const LEAD_CHARS: usize = 80;
+/// The longest run without a space that is shown when it holds the match and would be cut.
+const RUN_CHARS_MAX: usize = 200;
 /// The longest line that is searched.
 const HEAP_BYTES_MAX: usize = 16 * 1024 * 1024;
 
@@ -344,19 +346,31 @@ impl Sink for Lines<'_> {
     }
 }
 
-/// One line as text; a long one from a little before the byte `at`.
+/// One line as text; a long one from a little before the byte `at`, and in whole runs: half of a secret is not
+/// recognised by whoever redacts.
 fn cut_around(line: &[u8], at: usize) -> String {
     let line = line.trim_ascii_end();
-    let before = String::from_utf8_lossy(line.get(..at).unwrap_or(line)).chars().count();
+    let before = String::from_utf8_lossy(line.get(..at).unwrap_or(line));
     let text = String::from_utf8_lossy(line);
     let total = text.chars().count();
     if total <= LINE_CHARS_MAX {
         return text.into_owned();
     }
-    let skip = before.saturating_sub(LEAD_CHARS).min(total - LINE_CHARS_MAX);
-    let part: String = text.chars().skip(skip).take(LINE_CHARS_MAX).collect();
-    let lead = if skip > 0 { "…" } else { "" };
-    let end = if skip + LINE_CHARS_MAX < total { "…" } else { "" };
+    let skip = before.chars().count().saturating_sub(LEAD_CHARS).min(total - LINE_CHARS_MAX);
+    let byte_of = |chars: usize| text.char_indices().nth(chars).map_or(text.len(), |(byte, _)| byte);
+    let (mut from, mut to) = (run_end(&text, byte_of(skip)), run_start(&text, byte_of(skip + LINE_CHARS_MAX)));
+    let at = before.len();
+    let after = text.get(at..).and_then(|rest| rest.chars().next()).map_or(at, |c| at + c.len_utf8());
+    let (start, end) = (run_start(&text, at), run_end(&text, after));
+    let run_chars = text.get(start..end).unwrap_or_default().chars().count();
+    if run_chars <= RUN_CHARS_MAX {
+        (from, to) = (from.min(start), to.max(end));
+    } else if start < from || to < end {
+        return format!("… [{run_chars} characters without a space]");
+    }
+    let part = text.get(from..to).unwrap_or_default();
+    let lead = if from > 0 { "…" } else { "" };
+    let end = if to < text.len() { "…" } else { "" };
     format!("{lead}{part}{end}")
 }
 
@@ -372,5 +386,22 @@ mod tests {
         assert!(cut.starts_with('…') && cut.ends_with('…') && cut.contains("键盘"));
         assert_eq!(cut.chars().count(), LINE_CHARS_MAX + 2);
         assert_eq!(cut_around("短\r\n".as_bytes(), 0), "短");
+    }
+
+    #[test]
+    fn a_run_in_a_long_line_is_shown_whole_or_not_at_all() {
+        let (word, secret) = ("ab ".repeat(60), "hunter2".repeat(20));
+        let line = format!("{word}{secret} {word}needle{word}{secret} {word}");
+        for at in 0..line.len() {
+            let cut = cut_around(line.as_bytes(), at);
+            let halves = cut.replace(&secret, "");
+            assert!(!halves.contains("hunter2"), "{at}: {cut}");
+            assert!(cut.chars().count() <= LINE_CHARS_MAX + RUN_CHARS_MAX + 2);
+        }
+        let at = line.find("needle").unwrap();
+        assert!(cut_around(line.as_bytes(), at).contains("needle"));
+        let long = format!("a {} b", "x".repeat(1_000));
+        assert_eq!(cut_around(long.as_bytes(), 500), "… [1000 characters without a space]");
+        assert_eq!(cut_around(long.as_bytes(), 0), "a …");
     }
 }

@@ -24,6 +24,7 @@ pub(crate) struct Confined {
     /// The names of the root under which an absolute path lies inside.
     root_paths: Vec<PathBuf>,
     protected: Protected,
+    read_only: Protected,
 }
 
 impl Confined {
@@ -43,7 +44,8 @@ impl Confined {
         if protected.ids.contains(&root_id) {
             return Err(Protected::refusal(&shown.to_string()));
         }
-        Ok(Self { root, root_id, root_paths, protected })
+        let read_only = Protected::of(&workspace.read_only);
+        Ok(Self { root, root_id, root_paths, protected, read_only })
     }
 
     /// Where a path leads. Nothing needs to be there.
@@ -119,10 +121,20 @@ impl Confined {
         &self.protected
     }
 
+    /// What may be read and not changed.
+    pub(super) fn read_only(&self) -> &Protected {
+        &self.read_only
+    }
+
     /// Whether a walk must leave this entry out, by its name or by what it is.
     pub(super) fn is_protected(&self, folder: Id, name: &OsStr, meta: &Metadata) -> bool {
         self.protected.has_name(folder, name) || self.protected.has(meta)
     }
+}
+
+/// Whether a file of this name is what a start in its folder would obey.
+fn is_configuration(name: &OsStr) -> bool {
+    name.eq_ignore_ascii_case("tollgate.toml")
 }
 
 /// One resolution under way.
@@ -150,6 +162,7 @@ impl<'a> Walk<'a> {
     /// One component further; false when `name` is no folder and the walk ends.
     fn step(&mut self, name: &OsStr) -> Result<bool, ToolError> {
         let confined = self.place.confined;
+        self.place.is_configuration |= is_configuration(name);
         if confined.protected.has_name(self.place.folder_id(), name) {
             return Err(Protected::refusal(&self.place.asked));
         }
@@ -203,6 +216,7 @@ impl<'a> Walk<'a> {
         }
         let goes_on = !self.todo.is_empty();
         let goes_up = self.todo.iter().any(|name| name == "..");
+        self.place.is_configuration |= self.todo.iter().any(|name| is_configuration(name));
         self.place.rest.push(name);
         self.place.rest.extend(self.todo.into_iter().rev());
         match self.place.kind {

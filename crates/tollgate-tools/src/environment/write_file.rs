@@ -82,7 +82,7 @@ impl Typed for WriteFile {
     }
 
     fn check(&self, args: &Args, cx: &Cx) -> Result<(), ToolError> {
-        Confined::open(&cx.workspace)?.locate(&args.path)?;
+        Confined::open(&cx.workspace)?.locate(&args.path)?.may_change()?;
         names_a_file(&args.path)
     }
 
@@ -102,6 +102,7 @@ impl Typed for WriteFile {
     fn run(&self, args: Args, run: &Run) -> Result<(String, Output), ToolError> {
         let confined = Confined::open(&run.cx.workspace)?;
         let mut place = confined.locate(&args.path)?;
+        place.may_change()?;
         names_a_file(&args.path)?;
         let content = args.content.as_bytes();
         let created = match place.kind {
@@ -126,19 +127,8 @@ impl Typed for WriteFile {
 }
 
 fn replace(place: &Place<'_>, run: &Run, content: &[u8]) -> Result<(), ToolError> {
-    let (_, meta) = place.open_file()?;
-    refuse_read_only(place, &meta)?;
+    let (_, meta) = place.open_to_change()?;
     atomic::write(place, run.cx.attempt.as_str(), &[content], Before::File(&meta))
-}
-
-/// A rename would replace a write-protected file without asking.
-pub(crate) fn refuse_read_only(place: &Place<'_>, meta: &cap_std::fs::Metadata) -> Result<(), ToolError> {
-    if meta.permissions().readonly() {
-        return Err(ToolError::new(format!("`{}` is write-protected", place.path()))
-            .with_tool_code("READ_ONLY")
-            .with_hint("somebody protected it on purpose; write another file"));
-    }
-    Ok(())
 }
 
 fn names_a_file(path: &str) -> Result<(), ToolError> {

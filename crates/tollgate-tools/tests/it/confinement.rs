@@ -102,6 +102,7 @@ async fn what_is_protected_and_not_there_yet_can_not_be_made() {
     house.cx.workspace = std::sync::Arc::new(tollgate_types::Workspace {
         root: house.root.clone(),
         protected: vec![house.root.join("tollgate.toml"), house.root.join("state/deep/data")],
+        read_only: vec![],
     });
     for path in ["tollgate.toml", "Tollgate.TOML", "state/deep/data/x", "state"] {
         let error = house.call("write_file", json!({"path": path, "content": "x"})).await.unwrap_err();

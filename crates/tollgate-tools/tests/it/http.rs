@@ -42,6 +42,11 @@ async fn answer(request: Request) -> Response<Body> {
         "/status/500" => reply(500, "text/html", "<h1>oops\u{1b}[2J</h1>\n"),
         "/status/302" => reply(302, "text/plain", ""),
         "/status/401" => reply(401, "text/plain", "who?"),
+        path if path.starts_with("/status/long%2F") => {
+            let padding = path.trim_start_matches("/status/long%2F").parse().unwrap();
+            let words = format!("{}{}", "x".repeat(padding), " word".repeat(95));
+            reply(400, "text/plain", &format!("{words} sk-0123456789abcdef0123456789abcdef {words}"))
+        }
         "/status/204" => reply(204, "text/plain", ""),
         "/status/text" => reply(200, "text/plain; charset=utf-8", "晴, 21 °C"),
         "/status/broken" => reply(200, "application/json", "{\"a\": "),
@@ -183,5 +188,55 @@ fn a_request_that_could_not_be_meant_is_refused_at_start() {
         };
         let error = HttpTool::new(definition(), spec, client.clone()).unwrap_err();
         assert_eq!(error, HttpToolError::Header { name: name.to_owned() });
+    }
+}
+
+#[test]
+fn what_is_sent_is_part_of_what_is_pinned_and_no_secret_is() {
+    let mark = |headers: &[(&str, HeaderValue)]| {
+        let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
+        let spec = HttpSpec { method: "GET".into(), url: "https://a.test/{city}".into(), headers };
+        HttpTool::new(definition(), spec, Client::new([])).unwrap().definition().source.version.unwrap()
+    };
+    let plain = |value: &str| HeaderValue::Plain(value.into());
+    let secret = |value: &str| HeaderValue::Secret(Secret::new(value));
+    let marks = [
+        mark(&[]),
+        mark(&[("X-Shop", plain("1"))]),
+        mark(&[("X-Shop", plain("2"))]),
+        mark(&[("X-Shop2", plain("1"))]),
+        mark(&[("X-Shop", plain(""))]),
+        mark(&[("X-Shop", secret("1"))]),
+        mark(&[("X-Shop", plain("1")), ("X-User", plain("2"))]),
+        mark(&[("X-Shop", plain("2")), ("X-User", plain("1"))]),
+    ];
+    assert_eq!(marks.iter().collect::<std::collections::BTreeSet<_>>().len(), marks.len());
+    assert_eq!(mark(&[("X-Shop", secret("1"))]), mark(&[("X-Shop", secret("2"))]));
+}
+
+#[tokio::test]
+async fn a_cancelled_request_ends_at_once_and_closes_its_connection() {
+    use tokio::io::AsyncReadExt as _;
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let tool = tool("GET", &format!("http://{}/{{city}}", listener.local_addr().unwrap())).unwrap();
+    let cx = cx(std::path::Path::new("/"), Vec::new());
+    let server = async {
+        let (mut connection, _) = listener.accept().await.unwrap();
+        let mut buffer = [0; 4096];
+        assert!(connection.read(&mut buffer).await.unwrap() > 0);
+        cx.cancellation.cancel();
+        while connection.read(&mut buffer).await.is_ok_and(|bytes| bytes > 0) {}
+    };
+    let both = async { tokio::join!(call(&tool, json!({"city": "x"}), &cx), server).0 };
+    let error = tokio::time::timeout(Duration::from_secs(10), both).await.unwrap().unwrap_err();
+    assert_eq!(error.code, Code::Cancelled);
+}
+
+#[tokio::test]
+async fn no_half_of_a_secret_stands_at_the_end_of_what_a_server_said() {
+    for city in ["long/0", "long/7", "long/13", "long/19"] {
+        let message = status(city, |_| ()).await.unwrap_err().message;
+        assert!(message.contains(" word … ") || message.contains(" word… ["), "{message}");
+        assert!(!message.contains("sk-0"), "{message}");
     }
 }

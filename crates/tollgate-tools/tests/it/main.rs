@@ -8,6 +8,7 @@ mod database;
 mod definitions;
 mod files;
 mod http;
+mod kept;
 mod laws;
 mod program;
 mod search;

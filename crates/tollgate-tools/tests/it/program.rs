@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tollgate_tools::{ProgramTool, ProgramToolError};
+use tollgate_tools::{ProgramTool, ProgramToolError, program_files};
 use tollgate_types::{Code, Cx, SourceKind, Tool as _, ToolDefinition, ToolError, ToolOutput};
 
 use crate::support::{call, cx, text};
@@ -122,4 +122,70 @@ fn a_program_is_previewed_as_it_would_be_typed() {
         tool.preview(&arguments, &cx(folder, Vec::new())).unwrap(),
         "python3 'tools/a b.py' '--say=it'\\''s'\nin /srv/shop\nstandard input: {\"text\":\"键盘\\u001b\\u{202e}\"}"
     );
+}
+
+#[tokio::test]
+async fn a_cancelled_program_is_asked_to_stop_before_it_is_killed() {
+    for (trap, left) in [("echo asked >&3; exit 0", "asked\n"), ("", "")] {
+        let folder = TempDir::new().unwrap();
+        let pipe = folder.path().join("ready");
+        let mode = rustix::fs::Mode::from_raw_mode(0o600);
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+        let cx = cx(folder.path(), Vec::new());
+        let script = format!("exec 3>left; trap '{trap}' TERM; echo ready > ready; while :; do sleep 600; done");
+        let tool = tool(&["sh", "-c", &script], folder.path());
+        let cancelled = async {
+            // Reading ends when the program has written, and so has set its trap.
+            tokio::task::spawn_blocking(move || std::fs::read_to_string(pipe)).await.unwrap().unwrap();
+            cx.cancellation.cancel();
+        };
+        let both = async { tokio::join!(call(&tool, json!({}), &cx), cancelled).0 };
+        let error = tokio::time::timeout(Duration::from_secs(10), both).await.unwrap().unwrap_err();
+        assert_eq!(error.code, Code::Cancelled);
+        assert_eq!(std::fs::read_to_string(folder.path().join("left")).unwrap(), left);
+    }
+}
+
+#[tokio::test]
+async fn no_half_of_a_secret_stands_at_a_cut() {
+    for padding in 0..12 {
+        // Cut by the sandbox, by the message's own limit, and by the sandbox with nothing but white space after it.
+        for (lines, spaces) in [(130, 0), (24, 0), (0, 8_170)] {
+            let script = format!(
+                "{{ printf '%0{}d' 0; i=0; echo 'key=sk-0123456789abcdef'; while [ $i -lt {lines} ]; do \
+                 echo \"$i and another line of this text, about so long, key=sk-0123456789abcdef\"; i=$((i+1)); done; \
+                 printf 'the end%{spaces}s' ''; }} >&2; exit 1",
+                padding + 1
+            );
+            let message = shell(&script, |_| ()).await.unwrap_err().message;
+            let rest = message.replace("sk-0123456789abcdef", "");
+            assert!(!rest.contains("abcdef") && !rest.contains("789"), "{padding} {lines} {spaces}: {message}");
+            assert!(message.ends_with("the end"), "{message}");
+        }
+    }
+}
+
+#[test]
+fn the_files_that_a_command_runs_are_named() {
+    let folder = TempDir::new().unwrap();
+    let root = folder.path();
+    std::fs::create_dir(root.join("tools")).unwrap();
+    for file in ["tools/run.py", "tools/rules.json", "convert", "python3"] {
+        std::fs::write(root.join(file), "x").unwrap();
+    }
+    std::os::unix::fs::symlink("run.py", root.join("tools/link.py")).unwrap();
+    let absolute = root.join("tools/rules.json").to_string_lossy().into_owned();
+    for (command, files) in [
+        (vec!["sh", "tools/run.py"], vec!["tools/run.py"]),
+        (vec!["sh", "./tools/run.py", "tools/run.py"], vec!["tools/run.py"]),
+        (vec!["./convert", "--rules=tools/rules.json"], vec!["convert", "tools/rules.json"]),
+        (vec!["./missing", "tools/missing.py"], vec!["missing"]),
+        (vec!["sh", "tools/link.py", "tools", "", "--x", "-"], vec!["tools/link.py"]),
+        (vec!["sh", &absolute], vec!["tools/rules.json"]),
+        (vec![], vec![]),
+    ] {
+        let command: Vec<String> = command.into_iter().map(str::to_owned).collect();
+        let files: Vec<_> = files.into_iter().map(|file| root.join(file)).collect();
+        assert_eq!(program_files(&command, root), files, "{command:?}");
+    }
 }

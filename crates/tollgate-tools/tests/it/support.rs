@@ -59,7 +59,7 @@ pub(crate) fn cx(root: &Path, protected: Vec<PathBuf>) -> Cx {
     Cx {
         caller: Arc::new(Caller::new("tester", "developer", Surface::Library)),
         attempt: AttemptId::new("0192f0c1-0000-7000-8000-000000000001"),
-        workspace: Arc::new(Workspace { root: root.to_owned(), protected }),
+        workspace: Arc::new(Workspace { root: root.to_owned(), protected, read_only: vec![] }),
         env: Arc::new(tollgate_sandbox::base_env()),
         deadline: Duration::from_secs(30),
         cancellation: CancellationToken::new(),

@@ -10,7 +10,7 @@ fn read(json: &str) -> History {
 
 fn print(messages: &[Message], empty_content: EmptyContent) -> Value {
     let names = Names::default();
-    messages.iter().map(|message| json!(Printed { message, names: &names, empty_content })).collect()
+    messages.iter().map(|message| json!(Printed { message, names: &names, empty_content, is_current: true })).collect()
 }
 
 fn asks(ids: &[&str]) -> Message {
@@ -20,7 +20,11 @@ fn asks(ids: &[&str]) -> Message {
         arguments: "{}".to_owned(),
         ..ModelCall::default()
     });
-    Message::Assistant { text: String::new(), calls: calls.collect() }
+    assistant(String::new(), calls.collect())
+}
+
+fn assistant(text: String, calls: Vec<ModelCall>) -> Message {
+    Message::Assistant { text, calls, provider_meta: Map::new() }
 }
 
 fn says(call_id: &str, text: &str) -> Message {
@@ -31,7 +35,7 @@ fn shape(history: &History) -> Vec<String> {
     let line = |message: &Message| match message {
         Message::System(text) => format!("system {text}"),
         Message::User(text) => format!("user {text}"),
-        Message::Assistant { text, calls } => {
+        Message::Assistant { text, calls, .. } => {
             format!("assistant {text}{}", calls.iter().map(|call| call.id.as_str()).collect::<Vec<_>>().join(","))
         }
         Message::Tool { text, call_id } if text.contains("outcome_unknown") => format!("tool {call_id} unknown"),
@@ -55,7 +59,7 @@ type Case = (&'static str, Vec<Message>, Vec<&'static str>, Vec<&'static str>);
 #[rustfmt::skip]
 fn unsound() -> Vec<Case> {
     let user = || Message::User("go".to_owned());
-    let done = || Message::Assistant { text: "done".to_owned(), calls: Vec::new() };
+    let done = || assistant("done".to_owned(), Vec::new());
     vec![
         (
             "sound",
@@ -134,7 +138,7 @@ fn arguments_are_replayed_as_an_object() {
     ];
     for (raw, replayed) in cases {
         let call = ModelCall { arguments: raw.to_owned(), ..ModelCall::default() };
-        let message = Message::Assistant { text: String::new(), calls: vec![call] };
+        let message = assistant(String::new(), vec![call]);
         let printed = print(&[message], EmptyContent::Null);
         assert_eq!(printed[0]["tool_calls"][0]["function"]["arguments"], replayed, "{raw}");
     }
@@ -146,6 +150,34 @@ fn empty_content_is_written_as_the_server_likes_it() {
     assert_eq!(print(&message, EmptyContent::Null)[0].get("content"), Some(&Value::Null));
     assert_eq!(print(&message, EmptyContent::Text)[0].get("content"), Some(&json!("")));
     assert_eq!(print(&message, EmptyContent::Omitted)[0].get("content"), None);
+}
+
+/// `deepseek-reasoner` wants back what it thought with each call of a prompt; other servers never send it.
+#[test]
+fn thoughts_go_back_within_their_prompt_only() {
+    let turn = r#"{"role":"assistant","content":null,"reasoning_content":"hm\u00e9","reasoning":"","tool_calls":[{"id":"ID","type":"function","function":{"name":"f","arguments":"{}"}}]}"#;
+    let (old, new) = (turn.replace("ID", "a"), turn.replace("ID", "b"));
+    let user = r#"{"role":"user","content":"go"}"#;
+    let done = r#"{"role":"assistant","content":"done","reasoning_content":"not with a call"}"#;
+    let tool = |id| format!(r#"{{"role":"tool","tool_call_id":"{id}","content":"1"}}"#);
+    let history = read(&format!("[{user},{old},{},{done},{user},{new},{}]", tool("a"), tool("b")));
+    let tools = crate::Lowered::default();
+    let body = crate::ChatRequest {
+        model: "m",
+        messages: history.messages(),
+        tools: &tools,
+        tool_choice: &crate::ToolChoice::Auto,
+        max_tokens: None,
+        temperature: None,
+        stream: false,
+        empty_content: EmptyContent::Null,
+    }
+    .to_body()
+    .unwrap();
+    let body: Value = serde_json::from_slice(&body).unwrap();
+    let thoughts = |at: usize| (body["messages"][at].get("reasoning_content"), body["messages"][at].get("reasoning"));
+    assert_eq!(thoughts(5), (Some(&json!("hmé")), Some(&json!(""))));
+    assert!((0..5).all(|at| thoughts(at) == (None, None)), "{body}");
 }
 
 #[test]
@@ -179,8 +211,14 @@ fn message() -> impl Strategy<Value = Message> {
     prop_oneof![
         any::<String>().prop_map(Message::System),
         any::<String>().prop_map(Message::User),
-        (any::<String>(), prop::collection::vec(call, 0..4))
-            .prop_map(|(text, calls)| Message::Assistant { text, calls }),
+        (any::<String>(), prop::collection::vec(call, 0..4), any::<[Option<String>; 2]>()).prop_map(
+            |(text, calls, thoughts)| {
+                let thoughts = REASONING.into_iter().zip(thoughts).filter(|_| !calls.is_empty());
+                let provider_meta = thoughts.filter_map(|(name, thought)| Some((name.to_owned(), thought?.into())));
+                let provider_meta = provider_meta.collect();
+                Message::Assistant { text, calls, provider_meta }
+            }
+        ),
         ("[a-z0-9]{1,8}", any::<String>()).prop_map(|(call_id, text)| Message::Tool { call_id, text }),
     ]
 }

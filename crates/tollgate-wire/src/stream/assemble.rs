@@ -7,8 +7,8 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use tollgate_types::{Code, ErrorObject, limits};
 
-use super::delta::{CallDelta, Chunk, Delta, Unescape, integer, scalar_text};
-use crate::chat::WireFault;
+use super::delta::{CallDelta, Chunk, Delta, REASONING, Unescape, integer, scalar_text};
+use crate::chat::{FAULT_CHARS_MAX, WireFault};
 use crate::lower::Names;
 use crate::repair::{self, Extent};
 use crate::turn::{Finish, ModelCall, Turn, Usage, looks_like_a_call};
@@ -21,12 +21,20 @@ const CALLS_HELD_MAX: usize = 8 * limits::CALLS_PER_TURN_MAX;
 pub(crate) struct Assembler {
     text: String,
     text_pieces: Unescape,
+    thoughts: [Thought; REASONING.len()],
     calls: Vec<Building>,
     finish: Option<Finish>,
     usage: Option<Usage>,
     diagnostics: Vec<String>,
     bytes: usize,
     has_choice: bool,
+}
+
+/// What a model thinks, under one name; `""` is not the same as nothing.
+#[derive(Debug, Default)]
+struct Thought {
+    text: Option<String>,
+    pieces: Unescape,
 }
 
 #[derive(Debug, Default)]
@@ -108,6 +116,11 @@ impl Assembler {
         if let Some(refusal) = delta.refusal {
             self.note("refusal");
             self.take_content(refusal);
+        }
+        for (thought, piece) in self.thoughts.iter_mut().zip(delta.reasoning()) {
+            if let Some(piece) = piece.filter(|piece| piece.get().starts_with('"')) {
+                thought.text.get_or_insert_default().push_str(&thought.pieces.piece(piece));
+            }
         }
         let calls = delta.call_deltas().map_err(|e| WireFault::malformed(e, json))?;
         for (position, call) in calls.into_iter().enumerate() {
@@ -236,7 +249,7 @@ impl Assembler {
             None if self.calls.is_empty() => Finish::Stop,
             None => Finish::ToolCalls,
         };
-        if self.text_pieces.has_lost() {
+        if self.text_pieces.has_lost() || self.thoughts.iter().any(|thought| thought.pieces.has_lost()) {
             self.note("half_a_surrogate_pair");
         }
         let mut calls = Vec::with_capacity(self.calls.len());
@@ -269,7 +282,11 @@ impl Assembler {
         if calls.is_empty() && looks_like_a_call(&self.text, names) {
             self.note("text_tool_call_suspected");
         }
-        Ok(Turn { text: self.text, calls, finish, usage: self.usage, diagnostics: self.diagnostics })
+        // Only within a round of calls does a server want it back.
+        let thoughts = REASONING.into_iter().zip(self.thoughts).filter(|_| !calls.is_empty());
+        let provider_meta = thoughts.filter_map(|(name, thought)| Some((name.to_owned(), thought.text?.into())));
+        let provider_meta = provider_meta.collect();
+        Ok(Turn { text: self.text, calls, provider_meta, finish, usage: self.usage, diagnostics: self.diagnostics })
     }
 
     fn note(&mut self, code: &str) {
@@ -355,9 +372,8 @@ fn is_blank(raw: &RawValue) -> bool {
 }
 
 fn error_text(error: &RawValue) -> String {
-    const ERROR_CHARS_MAX: usize = 500;
     let value: Value = serde_json::from_str(error.get()).unwrap_or_default();
     let message = value.get("message").unwrap_or(&value);
     let text = message.as_str().map_or_else(|| message.to_string(), str::to_owned);
-    text.chars().take(ERROR_CHARS_MAX).collect()
+    text.chars().take(FAULT_CHARS_MAX).collect()
 }

@@ -7,6 +7,9 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+/// The names under which servers send what a model thinks: DeepSeek, Qwen and older vLLM; newer vLLM and others.
+pub(crate) const REASONING: [&str; 2] = ["reasoning_content", "reasoning"];
+
 #[derive(Deserialize)]
 pub(crate) struct Chunk<'a> {
     #[serde(borrow, default)]
@@ -36,12 +39,21 @@ pub(crate) struct Delta<'a> {
     #[serde(borrow, default)]
     pub(crate) refusal: Option<&'a RawValue>,
     #[serde(borrow, default)]
+    pub(crate) reasoning_content: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(crate) reasoning: Option<&'a RawValue>,
+    #[serde(borrow, default)]
     pub(crate) tool_calls: Option<&'a RawValue>,
     #[serde(borrow, default)]
     pub(crate) function_call: Option<Function<'a>>,
 }
 
 impl<'a> Delta<'a> {
+    /// What the model thinks, under each of [`REASONING`].
+    pub(crate) fn reasoning(&self) -> [Option<&'a RawValue>; REASONING.len()] {
+        [self.reasoning_content, self.reasoning]
+    }
+
     /// The fragments of calls, in order; the older `function_call` is one of them.
     pub(crate) fn call_deltas(&self) -> Result<Vec<CallDelta<'a>>, serde_json::Error> {
         let mut deltas = match self.tool_calls {

@@ -79,6 +79,56 @@ fn halves_of_a_surrogate_pair_are_joined_over_pieces() {
 }
 
 #[test]
+fn thoughts_stay_with_calls_and_are_no_text() {
+    let call = json!([{"index": 0, "id": "c", "function": {"name": "ping", "arguments": "{}"}}]);
+    let cases = [
+        (
+            "deepseek",
+            vec![r#"{"reasoning_content":"let "}"#, r#"{"reasoning_content":"me"}"#],
+            json!({"reasoning_content": "let me"}),
+        ),
+        ("vllm", vec![r#"{"reasoning":"a\ud83d"}"#, r#"{"reasoning":"\ude00"}"#], json!({"reasoning": "a😀"})),
+        (
+            "both",
+            vec![r#"{"reasoning":"x","reasoning_content":"x"}"#],
+            json!({"reasoning_content": "x", "reasoning": "x"}),
+        ),
+        ("empty is something", vec![r#"{"reasoning_content":""}"#], json!({"reasoning_content": ""})),
+        ("null is nothing", vec![r#"{"reasoning_content":null}"#, r#"{"reasoning":{"effort":1}}"#], json!({})),
+    ];
+    for (name, deltas, kept) in cases {
+        for (has_call, kept) in [(true, kept), (false, json!({}))] {
+            let last = if has_call { json!({ "tool_calls": call }) } else { json!({ "content": "hi" }) }.to_string();
+            let mut stream = ChatStream::default();
+            let mut shown = String::new();
+            for delta in deltas.iter().copied().chain([last.as_str()]) {
+                let event = format!("data: {{\"choices\":[{{\"delta\":{delta}}}]}}\n\n");
+                stream.push(event.as_bytes(), &mut |text| shown.push_str(text)).unwrap();
+            }
+            stream.push(b"data: [DONE]\n\n", &mut |_| {}).unwrap();
+            let turn = stream.finish(&Names::default()).unwrap();
+            assert_eq!(json!(turn.provider_meta), kept, "{name}");
+            assert_eq!((shown.as_str(), &turn.text), (if has_call { "" } else { "hi" }, &shown), "{name}");
+            let again: Turn = serde_json::from_str(&json!(turn).to_string()).unwrap();
+            assert_eq!(again, turn, "{name}");
+        }
+    }
+}
+
+/// Whoever knows the secrets hides them before the text is cut, so that the cut never goes through one.
+#[test]
+fn faults_keep_more_than_they_show() {
+    let fault = |event: String| ChatStream::default().push(event.as_bytes(), &mut |_| {}).unwrap_err();
+    let long = "x\u{1b}".repeat(1000);
+    let broken = fault(format!("data: {long}\n\n"));
+    assert!(matches!(&broken, WireFault::Malformed { excerpt, .. } if *excerpt == long));
+    let server = fault(format!("data: {}\n\n", json!({"error": long})));
+    assert!(matches!(&server, WireFault::Server { message } if *message == long));
+    assert!(broken.to_string().len() < 700 && server.to_string().len() < 700);
+    assert!(broken.to_string().ends_with("x\\u{1b}x\\u{1b}`"), "{broken}");
+}
+
+#[test]
 fn wrong_kinds_do_no_harm() {
     let odd = r#"{"id":1,"choices":[{"index":null,"finish_reason":null,"logprobs":[],"delta":{"role":"assistant","content":[{"type":"text","text":"hi"}],"tool_calls":null,"function_call":null,"x":{}}}],"usage":"none"}"#;
     let mut assembler = Assembler::default();

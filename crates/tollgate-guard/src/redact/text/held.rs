@@ -1,7 +1,7 @@
 //! What a name in a text holds: where the value behind it begins and ends, and whether it is one.
 
-use super::super::placeholder::{PLACEHOLDER_BYTES_MAX, is_code, is_counter, is_reference, is_stop_word};
-use super::{Follow, Scan, Separator, Span, Trees, is_blank, is_quote};
+use super::super::placeholder::{PLACEHOLDER_BYTES_MAX, is_code, is_empty, is_reference, is_stop_word, is_type};
+use super::{BLANKS_MAX, Follow, Scan, Separator, Span, Trees, is_blank, is_quote};
 
 /// Backslashes before a quote: JSON in JSON in JSON.
 pub(super) const ESCAPES_MAX: usize = 7;
@@ -12,19 +12,16 @@ const FIELD_BYTES_MAX: usize = 32;
 pub(super) fn span(scan: &Scan, name: usize, follow: Follow, rule: &'static str, trees: Trees) -> Option<Span> {
     let start = follow.value;
     let escapes = scan.skip(start, ESCAPES_MAX, |byte| byte == b'\\') - start;
-    if is_quote(scan.byte(start + escapes)) {
-        let open = start + escapes + 1;
-        let value = Span { start: open, end: quoted_end(scan, open, escapes), rule };
-        let text = scan.slice(value.start..value.end);
-        return (!text.trim().is_empty() && !is_reference(text) && !is_counter(text, rule)).then_some(value);
+    if is_quote(scan.byte(start + escapes)) && follow.separator != Separator::Tag {
+        return quoted(scan, start + escapes + 1, escapes, follow, rule);
     }
     let opens_tree = matches!(scan.byte(start), b'{' | b'[');
     match follow.separator {
         Separator::Arrow => None,
         Separator::Tag => {
-            let end = scan.skip(start, usize::MAX, |byte| byte != b'<');
-            let text = scan.slice(start..end);
-            (!text.trim().is_empty() && !is_reference(text)).then_some(Span { start, end, rule })
+            let end = scan.skip(start, usize::MAX, |byte| !matches!(byte, b'<' | b'\n'));
+            let is_element = scan.byte(end) == b'<' && scan.byte(end + 1) == b'/';
+            (is_element && !is_empty(scan.slice(start..end), rule)).then_some(Span { start, end, rule })
         }
         Separator::Colon | Separator::Equals if follow.name_is_quoted && opens_tree => {
             let end = if trees == Trees::Hide { tree_end(scan, start) } else { start };
@@ -40,6 +37,24 @@ pub(super) fn span(scan: &Scan, name: usize, follow: Follow, rule: &'static str,
         }
         Separator::Colon | Separator::Equals => bare(scan, start, follow, rule),
     }
+}
+
+/// A quoted value, from behind the quote that opens it.
+fn quoted(scan: &Scan, open: usize, escapes: usize, follow: Follow, rule: &'static str) -> Option<Span> {
+    // `prompt("Password: ")`: that quote ends a text in which a name stands.
+    let closes_text = !follow.name_is_quoted && follow.separator == Separator::Colon && escapes == 0;
+    if closes_text && matches!(scan.byte(open), 0 | b' ' | b'\n' | b')' | b']' | b'}' | b',' | b';') {
+        return None;
+    }
+    let end = quoted_end(scan, open, escapes);
+    let text = scan.slice(open..end);
+    // The scheme of a credential may be seen, and in code often stands alone or before a placeholder.
+    let schemes = ["Bearer ", "Basic ", "Token "];
+    let scheme = schemes.iter().find(|scheme| text.len() >= scheme.len() && text.starts_with(**scheme));
+    let start = open + scheme.map_or(0, |scheme| scheme.len());
+    let text = scan.slice(start..end);
+    let is_prose = scan.byte(open - 1) == b'`' && follow.separator == Separator::Colon && is_prose(scan, text, end + 1);
+    (!is_empty(text, rule) && !is_stop_word(text) && !is_prose).then_some(Span { start, end, rule })
 }
 
 /// The position of the quote (or its escapes) that closes what `open` begins; the end of the line if none does.
@@ -85,15 +100,29 @@ fn tree_end(scan: &Scan, start: usize) -> usize {
 fn bare(scan: &Scan, start: usize, follow: Follow, rule: &'static str) -> Option<Span> {
     let end = bare_end(scan, start);
     let text = scan.slice(start..end);
-    let explains = || follow.separator == Separator::Colon && !follow.name_is_quoted && is_prose(scan, text, end);
-    let is_nothing = text.is_empty()
-        || (text.len() <= PLACEHOLDER_BYTES_MAX
-            && (is_reference(scan.slice(start..placeholder_end(scan, start, end)))
-                || is_stop_word(text)
-                || is_counter(text, rule)
-                || is_code(text)
-                || explains()));
+    let is_colon = follow.separator == Separator::Colon && !follow.name_is_quoted;
+    let is_nothing = text.len() < 2
+        || text.len() <= PLACEHOLDER_BYTES_MAX
+            && (is_empty(scan.slice(start..placeholder_end(scan, start, end)), rule)
+                || (lacks_digit(text, rule)
+                    || is_stop_word(text)
+                    || is_code(text.trim_start_matches('('))
+                    || is_syntax(scan, text, end))
+                || (is_colon && (is_type(text) || is_prose(scan, text, end))));
     (!is_nothing).then_some(Span { start, end, rule })
+}
+
+/// A card number or one-time code without a digit is a word.
+fn lacks_digit(text: &str, rule: &str) -> bool {
+    matches!(rule, "pin" | "otp" | "cvv" | "card_number") && !text.bytes().any(|byte| byte.is_ascii_digit())
+}
+
+/// `= ucred {`, `: Send + Sync`, `: FromRef<S>`: a word in a line of code.
+fn is_syntax(scan: &Scan, text: &str, end: usize) -> bool {
+    let next = scan.skip(end, BLANKS_MAX, is_blank);
+    let is_word = text.bytes().all(|byte| byte.is_ascii_alphabetic());
+    let goes_on = matches!(scan.byte(next), b'{' | b'&' | b'+' | b'(' | b'|') && next > end;
+    is_word && (goes_on || (scan.byte(end) == b'<' && scan.byte(end + 1) != b'/'))
 }
 
 /// Placeholders may hold white space: `<your token>`, `${API KEY}`.
@@ -108,9 +137,7 @@ fn placeholder_end(scan: &Scan, start: usize, end: usize) -> usize {
 }
 
 fn is_value_byte(byte: u8) -> bool {
-    !byte.is_ascii_whitespace()
-        && !is_quote(byte)
-        && !matches!(byte, 0 | b'&' | b';' | b'<' | b'>' | b'|' | b'{' | b'[')
+    byte.is_ascii_graphic() && !is_quote(byte) && !matches!(byte, b'&' | b';' | b'<' | b'>' | b'|' | b'{' | b'[')
 }
 
 fn bare_end(scan: &Scan, start: usize) -> usize {

@@ -1,0 +1,59 @@
+//! Takes what the operator keeps secret out of what a server says. Servers repeat keys in what they complain about.
+
+use tollgate_guard::redact::{Redactor, SECRET_BYTES_MIN};
+use tollgate_types::Secret;
+use tollgate_wire::WireFault;
+
+use super::{ModelConfig, ModelError};
+
+/// A shorter word of a header's value is no secret of its own, such as the scheme before a token.
+const WORD_BYTES_MIN: usize = 8;
+
+/// The key and the headers of one model, to be hidden in whatever form they come back. A text must be cut after, or
+/// the cut may go through a secret.
+pub(super) struct Secrets {
+    redactor: Redactor,
+    markers: Vec<String>,
+}
+
+impl Secrets {
+    pub(super) fn of(config: &ModelConfig) -> Self {
+        let values = config.api_key.iter().chain(config.headers.iter().map(|(_, value)| value));
+        let texts: Vec<&str> = values
+            .flat_map(|value| {
+                let words = value.expose().split_ascii_whitespace().filter(|word| word.len() >= WORD_BYTES_MIN);
+                words.chain([value.expose().trim()])
+            })
+            .filter(|text| text.len() >= SECRET_BYTES_MIN)
+            .collect();
+        let redactor = Redactor::new(&[], texts.iter().map(|text| Secret::new(*text)));
+        let markers = texts.iter().map(|text| redactor.secrets_only(text).into_owned()).collect();
+        Self { redactor, markers }
+    }
+
+    /// The text with `[secret]` in the place of each.
+    pub(super) fn hide(&self, text: &str) -> String {
+        let clean = self.redactor.secrets_only(text).into_owned();
+        // The digits of a marker are made from the secret, and here without the key of an installation.
+        self.markers.iter().fold(clean, |clean, marker| clean.replace(marker, "[secret]"))
+    }
+
+    pub(super) fn hide_in(&self, error: ModelError) -> ModelError {
+        match error {
+            ModelError::Status { status, message, retry_after_ms } => {
+                ModelError::Status { status, message: self.hide(&message), retry_after_ms }
+            }
+            ModelError::NotJson { content_type, excerpt } => {
+                ModelError::NotJson { content_type: self.hide(&content_type), excerpt: self.hide(&excerpt) }
+            }
+            ModelError::Malformed { fault: WireFault::Server { message } } => {
+                ModelError::Malformed { fault: WireFault::Server { message: self.hide(&message) } }
+            }
+            ModelError::Malformed { fault: WireFault::Malformed { reason, excerpt } } => {
+                let (reason, excerpt) = (self.hide(&reason), self.hide(&excerpt));
+                ModelError::Malformed { fault: WireFault::Malformed { reason, excerpt } }
+            }
+            other => other,
+        }
+    }
+}
