@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tollgate_ledger::{Durability, Entry, Event, Ledger, LedgerError, OutcomeRef, ToolRef};
 use tollgate_store::{Answer, Approval, Store, StoreError, Unsettled};
-use tollgate_types::{AttemptId, CallId, CallResult, Clock, Content, End, Status};
+use tollgate_types::{CallId, CallResult, Clock, Content, End, Status};
 
 use crate::stage::replay;
 
@@ -125,20 +125,6 @@ impl Operator {
             Verdict::Failed => self.store.release(vec![one.attempt.clone()]).await?,
         }
         Ok(one)
-    }
-
-    /// Takes over what dead processes left: remembers what was started, frees the keys of what was not.
-    ///
-    /// # Errors
-    /// When the store fails.
-    pub async fn take_over(&self, unknown: Vec<Unsettled>, never_started: Vec<AttemptId>) -> Result<(), OperatorError> {
-        if !never_started.is_empty() && self.store.exists() {
-            self.store.release(never_started).await?;
-        }
-        if !unknown.is_empty() {
-            self.store.add_unsettled(unknown).await?;
-        }
-        Ok(())
     }
 }
 

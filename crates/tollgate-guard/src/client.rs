@@ -9,7 +9,6 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::{Stream, stream};
 use reqwest::header::{HeaderName, HeaderValue};
 use reqwest::redirect::Policy;
 use tokio::time::timeout;
@@ -50,8 +49,7 @@ pub struct Request {
     pub timeout: Duration,
 }
 
-/// The head of a response. The body follows in [`bytes`](Self::bytes), [`stream`](Self::stream) or
-/// [`next_chunk`](Self::next_chunk).
+/// The head of a response. The body follows in [`bytes`](Self::bytes) or [`next_chunk`](Self::next_chunk).
 #[derive(Debug)]
 pub struct Response {
     /// As the server sent it: a redirect is a response like any other.
@@ -160,12 +158,5 @@ impl Response {
             body.extend_from_slice(&chunk);
         }
         Ok(body)
-    }
-
-    /// The body as it comes; `idle` as in [`next_chunk`](Self::next_chunk). It ends after the first error.
-    pub fn stream(self, idle: Duration) -> impl Stream<Item = Result<Bytes, ClientError>> + Send + Unpin {
-        Box::pin(stream::try_unfold(self, move |mut response| async move {
-            Ok(response.next_chunk(idle).await?.map(|chunk| (chunk, response)))
-        }))
     }
 }

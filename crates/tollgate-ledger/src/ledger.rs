@@ -100,6 +100,20 @@ impl Ledger {
         clock: Arc<dyn Clock>,
         options: Options,
     ) -> Result<(Self, Recovery), LedgerError> {
+        Self::open_telling(data_dir, clock, options, |_| Ok(()))
+    }
+
+    /// [`Ledger::open_with`], with a listener who is told what dead processes left before their marks are removed. Should
+    /// this process die in between, the next one tells it again: the listener must bear that.
+    ///
+    /// # Errors
+    /// As [`Ledger::open`], and what the listener says.
+    pub fn open_telling(
+        data_dir: &Path,
+        clock: Arc<dyn Clock>,
+        options: Options,
+        tell: impl FnOnce(&Recovery) -> std::io::Result<()>,
+    ) -> Result<(Self, Recovery), LedgerError> {
         let folder = Folder::create(data_dir).map_err(LedgerError::io("create its folder"))?;
         let boots = Boots::create(data_dir).map_err(LedgerError::io("create its boot folder"))?;
         let lock = folder.lock_file().map_err(LedgerError::io("open its lock"))?;
@@ -123,7 +137,7 @@ impl Ledger {
             sandbox: options.sandbox,
         });
         let ledger = Self { shared, boot, is_closed: false };
-        let recovery = ledger.recover(&folder, &dead)?;
+        let recovery = ledger.recover(&folder, &dead, tell)?;
         Ok((ledger, recovery))
     }
 
@@ -169,8 +183,14 @@ impl Ledger {
     }
 
     /// Ends the attempts of dead processes, and then their marks.
-    fn recover(&self, folder: &Folder, dead: &[DeadBoot]) -> Result<Recovery, LedgerError> {
+    fn recover(
+        &self,
+        folder: &Folder,
+        dead: &[DeadBoot],
+        tell: impl FnOnce(&Recovery) -> std::io::Result<()>,
+    ) -> Result<Recovery, LedgerError> {
         let (batch, mut recovery) = recover(folder, dead, self.shared.sandbox)?;
+        tell(&recovery).map_err(LedgerError::io("hand on what dead processes left"))?;
         let has_notes = self.shared.writer().has_notes();
         if has_notes || !batch.is_empty() {
             let (shared, wait_ms) = (&self.shared, self.shared.lock_wait_ms);

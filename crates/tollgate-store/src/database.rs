@@ -70,7 +70,10 @@ impl Store {
             .unwrap_or_else(|panic| Err(StoreError::Corrupt(format!("the store's task ended early: {panic}"))))
     }
 
-    fn blocking<T>(&self, work: impl FnOnce(&mut Connection) -> Result<T, StoreError>) -> Result<T, StoreError> {
+    pub(crate) fn blocking<T>(
+        &self,
+        work: impl FnOnce(&mut Connection) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
         let mut slot = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
         let connection = match slot.as_mut() {
             Some(connection) => connection,

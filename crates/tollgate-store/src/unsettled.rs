@@ -1,6 +1,6 @@
 //! Attempts that were started and never finished, until a human says what became of them.
 
-use rusqlite::params;
+use rusqlite::{Connection, params};
 use serde::Serialize;
 use tollgate_types::AttemptId;
 
@@ -22,6 +22,31 @@ pub struct Unsettled {
 }
 
 impl Store {
+    /// Takes over what dead processes left, before anything else runs: remembers what was started, and gives back the
+    /// idempotency keys of what was not. Doing it twice is doing it once.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn take_over(&self, unknown: &[Unsettled], never_started: &[AttemptId]) -> Result<(), StoreError> {
+        if unknown.is_empty() && (never_started.is_empty() || !self.exists()) {
+            return Ok(());
+        }
+        self.blocking(|connection| {
+            let transaction = connection.transaction()?;
+            for one in unknown {
+                insert(&transaction, one)?;
+            }
+            for attempt in never_started {
+                transaction.execute(
+                    "delete from idempotency where attempt = ?1 and outcome is null",
+                    params![attempt.as_str()],
+                )?;
+            }
+            transaction.commit()?;
+            Ok(())
+        })
+    }
+
     /// Remembers attempts whose outcome nobody knows.
     ///
     /// # Errors
@@ -30,10 +55,7 @@ impl Store {
         self.with(move |connection| {
             let transaction = connection.transaction()?;
             for one in &attempts {
-                transaction.execute(
-                    "insert or ignore into unsettled (attempt, call_id, tool, time, caller) values (?1, ?2, ?3, ?4, ?5)",
-                    params![one.attempt.as_str(), one.call_id, one.tool, one.time, one.caller],
-                )?;
+                insert(&transaction, one)?;
             }
             transaction.commit()?;
             Ok(())
@@ -73,4 +95,12 @@ impl Store {
         })
         .await
     }
+}
+
+fn insert(connection: &Connection, one: &Unsettled) -> Result<(), StoreError> {
+    connection.execute(
+        "insert or ignore into unsettled (attempt, call_id, tool, time, caller) values (?1, ?2, ?3, ?4, ?5)",
+        params![one.attempt.as_str(), one.call_id, one.tool, one.time, one.caller],
+    )?;
+    Ok(())
 }

@@ -97,7 +97,7 @@ struct Messages<'a> {
 impl Serialize for Messages<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut seq = serializer.serialize_seq(Some(self.messages.len()))?;
-        // What a model thought belongs to the prompt it was asked; with an older one it is a waste, or refused.
+        // Who sends what a model thought wants it back within the prompt; on older prompts servers differ.
         let prompt = self.messages.iter().rposition(|message| matches!(message, Message::User(_)));
         for (at, message) in self.messages.iter().enumerate() {
             let (names, empty_content) = (self.names, self.empty_content);

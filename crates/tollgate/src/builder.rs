@@ -1,6 +1,7 @@
 //! Wires the parts: configuration, ledger, store, policy, tools, gate.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -10,7 +11,7 @@ use tollgate_guard::redact::Redactor;
 use tollgate_ledger::{Ledger, Options, Recovery};
 use tollgate_policy::{Policy, Role};
 use tollgate_store::{InstallKey, Store, Unsettled};
-use tollgate_tools::{HeaderValue, HttpSpec, HttpTool, ProgramTool};
+use tollgate_tools::{HeaderValue, HttpSpec, HttpTool, ProgramTool, program_files};
 use tollgate_types::{ApprovalChannel, Clock, Secret, SourceKind, Tool, Workspace};
 
 use crate::config::{Http, Loaded, Runs, TextOrSecret, ToolConfig};
@@ -108,10 +109,11 @@ impl Builder {
         let data_dir = made(&self.data_dir.unwrap_or_else(|| self.loaded.data_dir()), &workspace)?;
         let sandbox = tollgate_sandbox::level().as_str();
         let options = Options { sandbox: Some(sandbox), ..Options::default() };
-        let (ledger, recovery) = Ledger::open_with(&data_dir, Arc::clone(&self.clock), options)?;
-        let (ledger, store) = (Arc::new(ledger), Store::new(&data_dir));
+        let store = Store::new(&data_dir);
+        let hand_on = |recovery: &Recovery| take_over(&store, recovery);
+        let (ledger, _) = Ledger::open_telling(&data_dir, Arc::clone(&self.clock), options, hand_on)?;
+        let ledger = Arc::new(ledger);
         let operator = Operator::new(Arc::clone(&ledger), store.clone(), Arc::clone(&self.clock));
-        take_over(&operator, &recovery).await?;
         let key = InstallKey::load(&data_dir)?;
         let redactor = Redactor::new(key.as_bytes(), []);
         let mut warnings = self.loaded.warnings();
@@ -120,12 +122,20 @@ impl Builder {
         if self.has_builtins {
             tools.extend(tollgate_tools::base(tollgate_tools::BaseOptions { databases: databases(&self.loaded) }));
         }
+        let mut read_only = Vec::new();
         for tool in self.loaded.tools()? {
+            if let Runs::Command(command) = &tool.runs {
+                // What runs without asking must not be rewritten by what writes without asking.
+                read_only.extend(program_files(command, &self.loaded.folder));
+            }
             tools.extend(configured(&self.loaded, tool, &redactor, &mut warnings).await?);
         }
         let overlays = Overlays::read(&self.loaded)?;
+        warnings.extend(overlays.idle(&tools.iter().map(|tool| tool.definition().name).collect::<Vec<_>>()));
         let tools = tools.into_iter().map(|tool| overlays.apply(tool)).collect::<Result<Vec<_>, _>>()?;
-        let protected = [Some(data_dir.clone()), self.loaded.file.clone()].into_iter().flatten().collect();
+        let mut protected: Vec<PathBuf> =
+            [Some(data_dir.clone()), self.loaded.file.clone()].into_iter().flatten().collect();
+        protected.extend(self.loaded.secret_files());
         let policy = Policy::new(self.loaded.roles()?.into_iter().chain(self.roles))?;
         let role = &self.loaded.config.role;
         if !policy.has_role(role.get_ref()) {
@@ -141,7 +151,7 @@ impl Builder {
             redactor: redactor.clone(),
             approvals: self.approvals,
             clock: Arc::clone(&self.clock),
-            workspace: Workspace { root: workspace, protected, read_only: vec![] },
+            workspace: Workspace { root: workspace, protected, read_only },
             env,
             environment: self.loaded.config.environment.clone(),
             envelope: self.loaded.config.envelope,
@@ -178,8 +188,9 @@ fn made(folder: &Path, workspace: &Path) -> Result<PathBuf, Error> {
     Ok(real)
 }
 
-async fn take_over(operator: &Operator, recovery: &Recovery) -> Result<(), Error> {
-    let unknown = recovery
+/// What dead processes left, into the state: started calls wait to be settled, the keys of others are free again.
+fn take_over(store: &Store, recovery: &Recovery) -> io::Result<()> {
+    let unknown: Vec<Unsettled> = recovery
         .unknown
         .iter()
         .map(|open| Unsettled {
@@ -190,7 +201,7 @@ async fn take_over(operator: &Operator, recovery: &Recovery) -> Result<(), Error
             caller: open.caller.as_ref().map(|caller| caller.subject.clone()).unwrap_or_default(),
         })
         .collect();
-    Ok(operator.take_over(unknown, recovery.never_started.clone()).await?)
+    store.take_over(&unknown, &recovery.never_started).map_err(io::Error::other)
 }
 
 fn databases(loaded: &Loaded) -> BTreeMap<String, PathBuf> {
@@ -200,7 +211,7 @@ fn databases(loaded: &Loaded) -> BTreeMap<String, PathBuf> {
 async fn environment(loaded: &Loaded, redactor: &Redactor, warnings: &mut Vec<String>) -> BTreeMap<String, String> {
     let mut env = tollgate_sandbox::base_env();
     for (name, value) in &loaded.config.env {
-        match resolve(value, loaded, redactor).await {
+        match resolve(name, value, loaded, redactor).await {
             Ok(Resolved::Text(text)) => drop(env.insert(name.clone(), text)),
             Ok(Resolved::Secret(secret)) => drop(env.insert(name.clone(), secret.expose().to_owned())),
             Err(why) => warnings.push(format!("env.{name} is not set for programs: {why}")),
@@ -209,13 +220,27 @@ async fn environment(loaded: &Loaded, redactor: &Redactor, warnings: &mut Vec<St
     env
 }
 
+/// Whether a value under this name is hidden in records.
+pub(crate) fn is_secret_name(name: &str, redactor: &Redactor) -> bool {
+    let mut probe = serde_json::json!({ name: "a value that stands for itself" });
+    let before = probe.clone();
+    redactor.value(&mut probe);
+    probe != before
+}
+
 enum Resolved {
     Text(String),
     Secret(Secret),
 }
 
-async fn resolve(value: &TextOrSecret, loaded: &Loaded, redactor: &Redactor) -> Result<Resolved, String> {
+async fn resolve(name: &str, value: &TextOrSecret, loaded: &Loaded, redactor: &Redactor) -> Result<Resolved, String> {
     match value {
+        // A plain text under the name of a secret is one.
+        TextOrSecret::Text(text) if is_secret_name(name, redactor) => {
+            let secret = Secret::new(text.clone());
+            redactor.add_secret(&secret);
+            Ok(Resolved::Secret(secret))
+        }
         TextOrSecret::Text(text) => Ok(Resolved::Text(text.clone())),
         TextOrSecret::Secret(source) => {
             let secret = source.resolve(&loaded.folder).await?;
@@ -262,7 +287,7 @@ async fn configured(
 async fn spec(http: Http, loaded: &Loaded, redactor: &Redactor) -> Result<HttpSpec, String> {
     let mut headers = BTreeMap::new();
     for (name, value) in http.headers {
-        let value = match resolve(&value, loaded, redactor).await? {
+        let value = match resolve(&name, &value, loaded, redactor).await? {
             Resolved::Text(text) => HeaderValue::Plain(text),
             Resolved::Secret(secret) => HeaderValue::Secret(secret),
         };

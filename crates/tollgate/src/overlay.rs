@@ -36,6 +36,12 @@ impl<'a> Overlays<'a> {
         Ok(Self { loaded, rules })
     }
 
+    /// The globs that fit none of these names: a misspelt one protects nothing.
+    pub(crate) fn idle(&self, names: &[String]) -> Vec<String> {
+        let idle = self.rules.iter().filter(|(glob, ..)| !names.iter().any(|name| glob.is_match(name)));
+        idle.map(|(_, glob, _)| format!("[tools.\"{glob}\"] fits no tool")).collect()
+    }
+
     /// The tool with every change whose glob fits its name.
     pub(crate) fn apply(&self, tool: Arc<dyn Tool>) -> Result<Arc<dyn Tool>, ConfigError> {
         let definition = tool.definition();

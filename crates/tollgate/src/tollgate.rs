@@ -9,6 +9,7 @@ use tollgate_guard::redact::Redactor;
 use tollgate_types::{BoxFuture, Call, Caller, Clock, Door, Outcome, Secret, ToolDefinition};
 
 use crate::Builder;
+use crate::builder::is_secret_name;
 use crate::config::{Loaded, Model, TextOrSecret};
 
 /// A gate with its tools, its ledger and its operator's desk.
@@ -97,7 +98,13 @@ impl Tollgate {
         let mut headers = Vec::new();
         for (name, value) in &model.headers {
             let value = match value {
-                TextOrSecret::Text(text) => Secret::new(text.clone()),
+                TextOrSecret::Text(text) => {
+                    let value = Secret::new(text.clone());
+                    if is_secret_name(name, &self.redactor) {
+                        self.redactor.add_secret(&value);
+                    }
+                    value
+                }
                 TextOrSecret::Secret(source) => {
                     let secret = source.resolve(&self.loaded.folder).await?;
                     self.redactor.add_secret(&secret);

@@ -1,6 +1,7 @@
 //! A server that speaks OpenAI Chat Completions. A reply is read as what it is, a stream or one object, whatever was
 //! asked for. What may pass is tried again, as long as no text was shown yet.
 
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use jiff::fmt::rfc2822::DateTimeParser;
@@ -26,6 +27,8 @@ pub struct ChatModel {
     config: ModelConfig,
     url: String,
     client: Client,
+    /// Made at the first error, because starting should cost nothing.
+    secrets: OnceLock<Secrets>,
 }
 
 impl ChatModel {
@@ -36,7 +39,7 @@ impl ChatModel {
     pub fn new(config: ModelConfig) -> Result<Self, ModelError> {
         let url = format!("{}/chat/completions", config.base_url.trim_end_matches('/'));
         let client = Client::new([Origin::of(&url)?]);
-        Ok(Self { config, url, client })
+        Ok(Self { config, url, client, secrets: OnceLock::new() })
     }
 
     async fn ask(&self, request: ModelRequest<'_>, on_text: &mut (dyn FnMut(&str) + Send)) -> Result<Turn, ModelError> {
@@ -171,8 +174,8 @@ impl ChatModel {
         excerpt(&self.secrets().hide(&String::from_utf8_lossy(body)))
     }
 
-    fn secrets(&self) -> Secrets {
-        Secrets::of(&self.config)
+    fn secrets(&self) -> &Secrets {
+        self.secrets.get_or_init(|| Secrets::of(&self.config))
     }
 }
 

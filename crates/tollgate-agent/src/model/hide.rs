@@ -1,5 +1,7 @@
 //! Takes what the operator keeps secret out of what a server says. Servers repeat keys in what they complain about.
 
+use std::fmt;
+
 use tollgate_guard::redact::{Redactor, SECRET_BYTES_MIN};
 use tollgate_types::Secret;
 use tollgate_wire::WireFault;
@@ -11,9 +13,16 @@ const WORD_BYTES_MIN: usize = 8;
 
 /// The key and the headers of one model, to be hidden in whatever form they come back. A text must be cut after, or
 /// the cut may go through a secret.
+#[derive(Clone)]
 pub(super) struct Secrets {
     redactor: Redactor,
     markers: Vec<String>,
+}
+
+impl fmt::Debug for Secrets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secrets")
+    }
 }
 
 impl Secrets {

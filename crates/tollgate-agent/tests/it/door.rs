@@ -1,6 +1,7 @@
 //! A door with a few tools of its own that checks what every door may expect: ids that are there and not used twice.
 
 use std::collections::HashSet;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use tokio::sync::{Barrier, Notify};
@@ -10,7 +11,8 @@ use tollgate_types::{
 };
 
 /// `echo` gives its arguments back; `meet` ends only when two run at once, the one with `first` last; `stall` never
-/// ends; `ask` waits for a human.
+/// ends; `ask` waits for a human; `cut` has a result too long to show. As with any door, the ids and times in what the
+/// last two say are new each time.
 pub(crate) struct Shelf {
     calls: Mutex<Vec<Call>>,
     meeting: Barrier,
@@ -43,9 +45,14 @@ pub(crate) fn caller() -> Caller {
     Caller::new("tester", "developer", Surface::Agent)
 }
 
+fn fresh() -> u32 {
+    static NEXT: AtomicU32 = AtomicU32::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
 impl Door for Shelf {
     fn list<'a>(&'a self, _caller: &'a Caller) -> BoxFuture<'a, Vec<Arc<ToolDefinition>>> {
-        let names = ["ask", "echo", "meet", "stall"];
+        let names = ["ask", "cut", "echo", "meet", "stall"];
         Box::pin(async move { names.map(|name| Arc::new(ToolDefinition::new(name, "Does it."))).to_vec() })
     }
 
@@ -77,14 +84,18 @@ impl Door for Shelf {
                     self.is_stalled.notify_one();
                     std::future::pending().await
                 }
-                "ask" => End::Waiting(
-                    Waiting {
-                        kind: WaitingKind::Approval,
-                        id: ApprovalId::new("ap1"),
-                        expires: "2027-01-01T00:00:00Z".to_owned(),
-                    },
-                    ErrorObject::new(Code::ApprovalRequired, "a human must say yes first"),
-                ),
+                "cut" => {
+                    text(format!("{}shown 1 of 9, the rest: res_0197c0de0000700080000000{:08x}", self.prefix, fresh()))
+                }
+                "ask" => {
+                    let id = ApprovalId::new(format!("0197c0de-0000-7000-8000-0000{:08x}", fresh()));
+                    let expires = format!("2027-01-01T00:00:00.{:06}Z", fresh());
+                    let message = format!("a human must say yes to {id} before {expires}");
+                    End::Waiting(
+                        Waiting { kind: WaitingKind::Approval, id, expires },
+                        ErrorObject::new(Code::ApprovalRequired, message),
+                    )
+                }
                 _ => End::from_error(ErrorObject::new(Code::UnknownTool, format!("no tool is named `{name}`"))),
             };
             Outcome {

@@ -114,6 +114,81 @@ async fn what_passes_is_tried_again() {
     assert_eq!(server.asked().len(), 3, "two tries more and no other");
 }
 
+/// RFC 9110 §10.2.3: seconds or a date, which counts from the server's own.
+#[tokio::test]
+async fn a_server_says_in_either_form_when_to_ask_again() {
+    let date = "Sun, 06 Nov 1994 08:49:37 GMT";
+    let cases = [
+        ("retry-after: 3\r\n".to_owned(), Some(3_000)),
+        (format!("date: {date}\r\nretry-after: Sun, 06 Nov 1994 08:49:40 GMT\r\n"), Some(3_000)),
+        (format!("date: {date}\r\nretry-after: Mon, 07 Nov 1994 08:49:37 GMT\r\n"), Some(86_400_000)),
+        (format!("date: {date}\r\nretry-after: Sat, 05 Nov 1994 08:49:37 GMT\r\n"), Some(0)),
+        (format!("retry-after: {date}\r\n"), None),
+        (format!("date: {date}\r\nretry-after: soon\r\n"), None),
+        ("retry-after: -1\r\n".to_owned(), None),
+        (String::new(), None),
+    ];
+    for (headers, expected) in cases {
+        let server = Server::start(vec![http("429 Too Many", &headers, "{}")]);
+        let error = ask(ModelConfig { max_retries: 0, ..server.config() }).await.0.unwrap_err();
+        assert!(
+            matches!(error, ModelError::Status { retry_after_ms, .. } if retry_after_ms == expected),
+            "{headers}: {error:?}"
+        );
+    }
+    let at_once = format!("date: {date}\r\nretry-after: {date}\r\n");
+    let server = Server::start(vec![http("503 Unavailable", &at_once, ""), says("hi")]);
+    assert_eq!(ask(server.config()).await.0.unwrap().text, "hi");
+    let too_late = format!("date: {date}\r\nretry-after: Sun, 06 Nov 1994 08:50:08 GMT\r\n");
+    let server = Server::start(vec![http("503 Unavailable", &too_late, ""), says("hi")]);
+    assert!(ask(server.config()).await.0.is_err(), "31 s are more than anybody waits");
+    assert_eq!(server.asked().len(), 1);
+}
+
+/// Servers repeat what they were sent. No cut may go through a secret before it is hidden, and no escape may save it.
+#[tokio::test]
+async fn secrets_that_a_server_repeats_are_hidden() {
+    let headers = [("x-token", "Token zq-4711-token"), ("x-odd", r#"a"b\c'd/e secret"#)];
+    let secrets = [KEY, "Token zq-4711-token", "zq-4711-token", r#"a"b\c'd/e secret"#];
+    type Say = fn(&str) -> Reply;
+    let says: [(&str, usize, Say); 9] = [
+        ("error object", 200, |text| http("401 No", "", &json!({"error": {"message": text}}).to_string())),
+        ("error of its own", 200, |text| http("401 No", "", &json!({"detail": [{"got": text}]}).to_string())),
+        ("plain refusal", 200, |text| http("403 No", "", text)),
+        ("page", 200, |text| http("200 OK", "content-type: text/html\r\n", &format!("<p>{text}"))),
+        ("no completion", 120, |text| http("200 OK", "", &json!({"ok": text}).to_string())),
+        ("wrong kind", 500, |text| http("200 OK", "", &json!({"choices": text}).to_string())),
+        ("error in a reply", 500, |text| http("200 OK", "", &json!({"error": text}).to_string())),
+        ("error in a stream", 500, |text| Reply::Bytes(events(&format!("data: {}\n\n", json!({"error": text}))))),
+        ("broken event", 120, |text| Reply::Bytes(events(&format!("data: <{text}\n\n")))),
+    ];
+    let cases: Vec<_> = says
+        .iter()
+        .flat_map(|says| secrets.map(|secret| (says, secret)))
+        .flat_map(|((name, cut, say), secret)| [0, cut - 30, cut - 10, cut - 1].map(|at| (name, say, secret, at)))
+        .collect();
+    let text = |secret: &str, at| format!("{}{secret} {KEY}", "é".repeat(at));
+    let server = Server::start(cases.iter().map(|(_, say, secret, at)| say(&text(secret, *at))).collect());
+    let secret_headers = headers.map(|(name, value)| (name.to_owned(), Secret::new(value))).to_vec();
+    let api_key = Some(Secret::new(KEY));
+    let config = ModelConfig { api_key, headers: secret_headers, max_retries: 0, ..server.config() };
+    let model = ChatModel::new(config).unwrap();
+    for (name, _, secret, at) in cases {
+        let (messages, tools) = ([Message::User("hello".to_owned())], Lowered::default());
+        let request = ModelRequest { messages: &messages, tools: &tools, tool_choice: &ToolChoice::Auto };
+        let error = model.turn(request, &mut |_| {}).await.unwrap_err();
+        let said = format!("{error} {error:?}");
+        for part in ["sk-v", "zq-47", "c'd", r"c\'d", "e secret"] {
+            assert!(!said.contains(part), "{name} {secret} {at}: {said}");
+        }
+        assert!(at > 0 || error.to_string().contains("[secret]"), "{name} {secret}: {error}");
+        assert!(error.to_string().chars().count() < 1000, "{name}: {error}");
+    }
+    let body = json!({"choices": [{"message": {"content": ""}, "finish_reason": format!("no {KEY}")}]});
+    let server = Server::start(vec![http("200 OK", "", &body.to_string())]);
+    assert_eq!(ask(server.config()).await.0.unwrap().finish.as_str(), "no [secret]");
+}
+
 #[tokio::test]
 async fn a_reply_is_read_as_what_it_is() {
     let streamed = "data: {\"choices\":[{\"delta\":{\"content\":\"h\"}}]}\r\n\r\n: hold on\r\n\r\ndata: {\"choices\":[{\"delta\":{\"content\":\"i\"},\"finish_reason\":\"stop\"}]}\r\n\r\ndata: {\"choices\":[],\"usage\":{\"prompt_tokens\":3,\"completion_tokens\":1}}\r\n\r\ndata: [DONE]\r\n\r\n";
@@ -125,11 +200,7 @@ async fn a_reply_is_read_as_what_it_is() {
     ];
     for (name, reply) in replies {
         for stream in [true, false] {
-            let again = match &reply {
-                Reply::Bytes(bytes) => Reply::Bytes(bytes.clone()),
-                Reply::Hang(bytes) => Reply::Hang(bytes.clone()),
-            };
-            let server = Server::start(vec![again]);
+            let server = Server::start(vec![reply.again()]);
             let (turn, shown) = ask(ModelConfig { stream, ..server.config() }).await;
             assert_eq!((turn.unwrap().text.as_str(), shown.as_str()), ("hi", "hi"), "{name}");
             let (head, body) = server.asked().remove(0);

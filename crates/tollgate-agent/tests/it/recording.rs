@@ -3,7 +3,7 @@
 use std::fs;
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tollgate_agent::{Agent, Answer, Difference, Event, ModelError, Options, Recorder, Replay, ReplayError, RunError};
 use tollgate_types::CancellationToken;
 
@@ -51,6 +51,57 @@ async fn a_recorded_run_is_replayed_and_differences_are_told() {
     assert_eq!(answer.unwrap().differences, told);
     assert_eq!((told.len(), told[0].call_id.as_str(), told[0].tool.as_str()), (1, "call_1", "echo"));
     assert!(told[0].actual.text.starts_with("changed ") && !told[0].recorded.text.starts_with("changed "));
+}
+
+#[tokio::test]
+async fn ids_and_times_of_a_run_are_no_difference() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.jsonl");
+    let server = Server::start(vec![asks(&[("a", "cut", "{}"), ("b", "ask", "{}")]), says("done")]);
+    let mut agent = Agent::new(Shelf::new(), caller(), server.model(), Options::default())
+        .with_recorder(Recorder::create(&path).unwrap());
+    agent.ask("go", &CancellationToken::new(), &mut |_| {}).await.unwrap();
+    let text = fs::read_to_string(&path).unwrap();
+    assert!(
+        text.contains("res_0197c0de") && text.contains("0197c0de-0000-7000") && text.contains("2027-01-01T"),
+        "{text}"
+    );
+
+    assert_eq!(replay(&path, &Shelf::new()).await.1, vec![]);
+    let told = replay(&path, &Shelf::answering("changed ")).await.1;
+    assert_eq!((told.len(), told[0].tool.as_str()), (1, "cut"));
+    assert!(told[0].recorded.text.contains("res_0197c0de") && told[0].actual.text.contains("res_0197c0de"), "{told:?}");
+}
+
+#[tokio::test]
+async fn results_of_a_turn_that_is_stopped_are_recorded() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.jsonl");
+    let server = Server::start(vec![asks(&[("a", "stall", "{}"), ("b", "echo", "kept")])]);
+    let mut agent = Agent::new(Shelf::new(), caller(), server.model(), Options::default())
+        .with_recorder(Recorder::create(&path).unwrap());
+    let cancellation = CancellationToken::new();
+    let mut stop = |event: &Event| {
+        if matches!(event, Event::CallFinished { .. }) {
+            cancellation.cancel();
+        }
+    };
+    assert!(matches!(agent.ask("go", &cancellation, &mut stop).await, Err(RunError::Cancelled)));
+    let text = fs::read_to_string(&path).unwrap();
+    let results: Vec<Value> = text.lines().skip(3).map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(results.len(), 1, "{text}");
+    assert_eq!((&results[0]["call_id"], &results[0]["text"]), (&json!("b"), &json!("kept")));
+    Replay::open(&path).unwrap();
+}
+
+#[cfg(unix)]
+#[test]
+fn a_new_recording_is_for_its_owner_only() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.jsonl");
+    Recorder::create(&path).unwrap();
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use tollgate_types::{CancellationToken, Code};
 use tollgate_wire::{Message, ToolChoice};
 
 use crate::door::{Shelf, caller};
-use crate::server::{Reply, Server, asks, calls_message, json_reply, says};
+use crate::server::{Reply, Server, asks, calls_message, head, json_reply, says};
 
 fn agent(door: &Arc<Shelf>, server: &Server, options: Options) -> Agent {
     Agent::new(door.clone(), caller(), server.model(), options)
@@ -196,6 +196,86 @@ async fn cancelling_keeps_what_is_done() {
     assert_eq!(ask(&mut agent, "and?").await.0.unwrap(), "back");
     let results = results(&server);
     assert!(results[0].contains("outcome_unknown") && results[1] == "b kept", "{results:?}");
+}
+
+/// Whatever ended a prompt, the next request is one that every server takes.
+#[tokio::test]
+async fn after_any_end_the_next_prompt_is_well_formed() {
+    let call = || asks(&[("a", "echo", "1"), ("b", "stall", "{}"), ("c", "cut", "{}")]);
+    let echo = || asks(&[("a", "echo", "1")]);
+    let events = |events: &str| head("200 OK", "content-type: text/event-stream\r\n") + events;
+    let begun = || events("data: {\"choices\":[{\"delta\":{\"content\":\"he\"}}]}\n\n");
+    let refusal = || Reply::Bytes(head("400 Bad", "content-length: 0\r\n"));
+    let nothing = vec!["user"];
+    let three = vec!["user", "assistant", "tool", "tool", "tool", "user"];
+    let one = vec!["user", "assistant", "tool", "user"];
+    // The replies to the prompt, the event at which it is stopped, and what the next request holds.
+    let cases: Vec<(Vec<Reply>, &str, Vec<&str>)> = vec![
+        (vec![refusal()], "", nothing.clone()),
+        (vec![Reply::Bytes(begun())], "", nothing.clone()),
+        (vec![json_reply(json!({"content": ""}), "stop")], "", nothing.clone()),
+        (vec![echo(), refusal()], "", one.clone()),
+        (vec![echo(), Reply::Bytes(begun())], "", one.clone()),
+        (vec![echo(), json_reply(json!({"content": ""}), "stop")], "", one.clone()),
+        (vec![Reply::Hang(begun())], "text_delta", nothing.clone()),
+        (vec![echo(), Reply::Hang(begun())], "text_delta", one.clone()),
+        (vec![call()], "turn", three.clone()),
+        (vec![call()], "call_started", three.clone()),
+        (vec![call()], "call_finished", three.clone()),
+    ];
+    for (replies, stop_at, expected) in cases {
+        for is_dropped in [false, true] {
+            let replies = replies.iter().map(Reply::again).chain([says("back")]).collect();
+            let server = Server::start(replies);
+            let door = Shelf::new();
+            let mut agent = agent(&door, &server, Options::default());
+            let (cancellation, stop) = (CancellationToken::new(), CancellationToken::new());
+            let mut stop_at_event = |event: &Event| {
+                if json!(event)["type"] == stop_at {
+                    if is_dropped { stop.cancel() } else { cancellation.cancel() }
+                }
+            };
+            tokio::select! {
+                result = agent.ask("go", &cancellation, &mut stop_at_event) => assert!(result.is_err(), "{stop_at}"),
+                () = stop.cancelled() => {}
+            }
+            assert_eq!(ask(&mut agent, "and?").await.0.unwrap(), "back", "{stop_at}");
+            let (_, body) = server.asked().pop().unwrap();
+            let messages = body["messages"].as_array().unwrap();
+            let roles: Vec<_> = messages.iter().map(|message| message["role"].as_str().unwrap()).collect();
+            assert_eq!(roles, expected, "{stop_at} {is_dropped}");
+            let called = messages.iter().flat_map(|m| m["tool_calls"].as_array().cloned().unwrap_or_default());
+            let called: Vec<Value> = called.map(|call| call["id"].clone()).collect();
+            let answered = messages.iter().filter(|m| m["role"] == "tool").map(|m| m["tool_call_id"].clone());
+            assert_eq!(called, answered.collect::<Vec<_>>(), "{stop_at} {is_dropped}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn thoughts_go_back_with_their_calls_until_the_next_prompt() {
+    let thinks = |id: &str| {
+        let mut message = calls_message(&[(id, "echo", id)]);
+        message["reasoning_content"] = json!(format!("so {id}"));
+        json_reply(message, "tool_calls")
+    };
+    let answers = |text: &str| json_reply(json!({"content": text, "reasoning_content": "that is it"}), "stop");
+    let server = Server::start(vec![thinks("1"), thinks("2"), answers("one"), thinks("3"), answers("two")]);
+    let mut agent = agent(&Shelf::new(), &server, Options::default());
+    let (answer, events) = ask(&mut agent, "go").await;
+    assert_eq!(answer.unwrap(), "one");
+    let shown = |event: &Event| matches!(event, Event::TextDelta { text } if text != "one");
+    assert!(!events.iter().any(shown), "{events:?}");
+    assert_eq!(ask(&mut agent, "and?").await.0.unwrap(), "two");
+    let asked = server.asked();
+    let thoughts = |at: usize| -> Vec<Value> {
+        let messages = asked[at].1["messages"].as_array().unwrap();
+        messages.iter().filter_map(|message| message.get("reasoning_content").cloned()).collect()
+    };
+    assert_eq!(
+        (0..5).map(thoughts).collect::<Vec<_>>(),
+        [vec![], vec![json!("so 1")], vec![json!("so 1"), json!("so 2")], vec![], vec![json!("so 3")]]
+    );
 }
 
 #[tokio::test]

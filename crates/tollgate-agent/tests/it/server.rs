@@ -15,6 +15,15 @@ pub(crate) enum Reply {
     Hang(String),
 }
 
+impl Reply {
+    pub(crate) fn again(&self) -> Self {
+        match self {
+            Self::Bytes(bytes) => Self::Bytes(bytes.clone()),
+            Self::Hang(bytes) => Self::Hang(bytes.clone()),
+        }
+    }
+}
+
 pub(crate) struct Server {
     pub(crate) url: String,
     asked: Arc<Mutex<Vec<(String, Value)>>>,

@@ -56,7 +56,8 @@ pub(crate) async fn approve(trip: Trip<'_>, judged: Judged) -> Result<Cleared, S
         ApprovalAnswer::Later => return Err(waiting(&open)),
     };
     decide(trip, &open, answer).await?;
-    match settled(trip, claim(trip, question).await?)? {
+    let again = NewApproval { id: fresh_id(trip), ..question };
+    match settled(trip, claim(trip, again).await?)? {
         Standing::Yes(approval) => Ok(Cleared { judged, approval: Some(approval) }),
         Standing::Open(open) => Err(waiting(&open)),
     }
@@ -122,6 +123,10 @@ async fn decide(trip: Trip<'_>, open: &Approval, answer: Answer) -> Result<(), S
     }
 }
 
+fn fresh_id(trip: Trip<'_>) -> ApprovalId {
+    ApprovalId::new(uuid_v7(trip.gate.inner().clock.now()))
+}
+
 fn question(trip: Trip<'_>, judged: &Judged) -> NewApproval {
     let gate = trip.gate.inner();
     let now = gate.clock.now();
@@ -130,7 +135,7 @@ fn question(trip: Trip<'_>, judged: &Judged) -> NewApproval {
     gate.redactor.value(&mut arguments);
     let preview = judged.executor().tool.preview(judged.arguments(), judged.cx());
     NewApproval {
-        id: ApprovalId::new(uuid_v7(now)),
+        id: fresh_id(trip),
         binding: Binding {
             caller: (*trip.attempt.caller).clone(),
             pin: judged.entry().pin.clone(),

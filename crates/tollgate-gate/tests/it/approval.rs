@@ -124,6 +124,30 @@ async fn a_human_at_hand_is_asked_at_once() {
 }
 
 #[tokio::test]
+async fn a_yes_for_one_order_number_is_none_for_its_neighbour() {
+    let runs = Arc::default();
+    let world = World::new([pay(&runs)]);
+    let waiting = world.raw("pay", r#"{"amount":1234567890123456789}"#).await;
+    world.operator.answer(&id(&waiting), answer(true)).await.unwrap();
+    assert_eq!(world.raw("pay", r#"{"amount":1234567890123456788}"#).await.status(), Status::Waiting);
+    assert_eq!(world.raw("pay", r#"{"amount":1234567890123456789}"#).await.status(), Status::Done);
+}
+
+#[tokio::test]
+async fn the_same_call_twice_at_once_runs_at_most_once_a_yes() {
+    let runs: Arc<AtomicUsize> = Arc::default();
+    let human = Arc::new(Human(|| ApprovalAnswer::Approved { by: "alice".into() }, AtomicUsize::new(0)));
+    let channel: Arc<dyn ApprovalChannel> = Arc::<Human>::clone(&human);
+    let world = World::with(Setup { tools: vec![pay(&runs)], channel: Some(channel), ..Setup::default() });
+    let (one, other) = tokio::join!(world.call("pay", json!({"to": "a"})), world.call("pay", json!({"to": "a"})));
+    let done = [&one, &other].iter().filter(|outcome| outcome.status() == Status::Done).count();
+    assert_eq!(done, runs.load(Ordering::SeqCst));
+    for outcome in [&one, &other] {
+        assert_ne!(outcome.exit(), 6, "{:?}", outcome.end);
+    }
+}
+
+#[tokio::test]
 async fn secrets_are_not_shown_to_the_human_either() {
     let runs = Arc::default();
     let world = World::with(Setup {

@@ -18,6 +18,7 @@ async fn a_panic_closes_as_failed() {
     let outcome = world.call("boom", json!({})).await;
     assert_eq!((outcome.status(), outcome.code(), outcome.exit()), (Status::Failed, Some(Code::Internal), 6));
     assert_eq!(world.events(&outcome).last().unwrap(), "finished");
+    assert!(!outcome.end.error().unwrap().retryable, "it may have happened in part");
     assert!(!serde_json::to_string(&outcome).unwrap().contains("on purpose"), "panics are not for callers");
 }
 
@@ -112,6 +113,43 @@ async fn only_what_may_happen_twice_is_tried_twice() {
     assert_eq!(world.record(&read, "finished")["retries"], 2);
     let write = world.call("change", json!({})).await;
     assert_eq!(write.code(), Some(Code::UpstreamError));
+}
+
+#[tokio::test]
+async fn a_key_does_not_make_a_change_repeatable() {
+    let runs = Arc::new(AtomicUsize::new(0));
+    let tool_runs = Arc::clone(&runs);
+    let world = World::new([tool("send", Risk::Write, move |_, _| {
+        tool_runs.fetch_add(1, Ordering::SeqCst);
+        async { Err(ToolError::with_code(Code::UpstreamError, "the connection broke off")) }
+    })
+    .define(|d| {
+        d.execution.max_retries = 2;
+        d.execution.retryable_errors = vec!["upstream_error".into()];
+        d.source.kind = tollgate_types::SourceKind::Builtin;
+    })
+    .arc()]);
+    let call = Call::tool("send", json!({})).with_idempotency_key("k");
+    assert_eq!(world.gate.call(&developer(), call).await.code(), Some(Code::UpstreamError));
+    assert_eq!(runs.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test]
+async fn a_tool_is_told_that_its_time_is_up_before_it_is_dropped() {
+    let told = Arc::new(AtomicUsize::new(0));
+    let tool_told = Arc::clone(&told);
+    let world = World::new([tool("slow", Risk::Read, move |_, cx| {
+        let told = Arc::clone(&tool_told);
+        async move {
+            cx.cancellation.cancelled().await;
+            told.fetch_add(1, Ordering::SeqCst);
+            Ok(ToolOutput::text("last words"))
+        }
+    })
+    .define(|d| d.execution.timeout_ms = 20)
+    .arc()]);
+    assert_eq!(world.call("slow", json!({})).await.code(), Some(Code::Timeout));
+    assert_eq!(told.load(Ordering::SeqCst), 1);
 }
 
 #[tokio::test]

@@ -123,8 +123,11 @@ async fn a_request_goes_to_an_origin_that_is_configured() {
     assert_eq!((response.status, response.header("X-Seen")), (202, Some("zq-secret")));
     assert_eq!(response.bytes(5, LONG).await.unwrap(), b"hello");
 
-    let response = client(&server).send(get_from(format!("{}/chunks", server.url))).await.unwrap();
-    let chunks: Vec<_> = response.stream(LONG).map(|chunk| chunk.unwrap()).collect().await;
+    let mut response = client(&server).send(get_from(format!("{}/chunks", server.url))).await.unwrap();
+    let mut chunks = Vec::new();
+    while let Some(chunk) = response.next_chunk(LONG).await.unwrap() {
+        chunks.push(chunk);
+    }
     assert_eq!(chunks.concat(), b"one two");
 }
 

@@ -294,8 +294,9 @@ fn syntax(message: impl Into<String>) -> ToolError {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use tollgate_types::{CancellationToken, Clock};
+
+    use super::*;
 
     struct Standing;
 

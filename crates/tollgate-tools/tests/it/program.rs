@@ -132,7 +132,8 @@ async fn a_cancelled_program_is_asked_to_stop_before_it_is_killed() {
         let mode = rustix::fs::Mode::from_raw_mode(0o600);
         rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
         let cx = cx(folder.path(), Vec::new());
-        let script = format!("exec 3>left; trap '{trap}' TERM; echo ready > ready; while :; do sleep 600; done");
+        // Without a child: one that is just being made could miss the signal.
+        let script = format!("exec 3>left; trap '{trap}' TERM; echo ready > ready; while :; do :; done");
         let tool = tool(&["sh", "-c", &script], folder.path());
         let cancelled = async {
             // Reading ends when the program has written, and so has set its trap.

@@ -343,6 +343,21 @@ impl Loaded {
         ConfigError::at(&file, &self.text, at.span().start, Some(key), message, Some(hint.to_owned()))
     }
 
+    /// The files that secrets are read from.
+    pub(crate) fn secret_files(&self) -> Vec<PathBuf> {
+        let models = self.config.models.values();
+        let keys = models.clone().filter_map(|model| model.api_key.as_ref());
+        let headers = models.flat_map(|model| model.headers.values());
+        let values = headers.chain(self.config.env.values()).filter_map(TextOrSecret::source);
+        let tools = self.tools().unwrap_or_default();
+        let tool_headers = tools.iter().filter_map(|tool| match &tool.runs {
+            Runs::Http(http) => Some(http.headers.values()),
+            Runs::Command(_) => None,
+        });
+        let in_tools = tool_headers.flatten().filter_map(TextOrSecret::source);
+        keys.chain(values).chain(in_tools).filter_map(SecretSource::file).map(|path| self.path(path)).collect()
+    }
+
     /// An error of the tool `name`, at its table when the file has one.
     pub(crate) fn tool_fault(&self, name: &str, message: String) -> Option<ConfigError> {
         let is_named =

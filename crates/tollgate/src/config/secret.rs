@@ -1,6 +1,7 @@
 //! Where a secret comes from. The configuration never holds one.
 
 use std::collections::BTreeMap;
+use std::env::VarError;
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -72,6 +73,18 @@ pub enum TextOrSecret {
     Secret(SecretSource),
 }
 
+impl TextOrSecret {
+    /// The source, when it is a secret.
+    pub(crate) fn source(&self) -> Option<&SecretSource> {
+        match self {
+            Self::Secret(source) => Some(source),
+            Self::Text(_) => None,
+        }
+    }
+}
+
+/// How short a secret may be: a shorter one could not be found in a text without hiding half of it.
+const SECRET_BYTES_MIN: usize = 4;
 /// How long a program may take to print a secret.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(20);
 /// How long a secret may be.
@@ -84,9 +97,10 @@ impl SecretSource {
     /// When it is not there, empty, or the program fails: a text that says which source, never the value.
     pub async fn resolve(&self, folder: &Path) -> Result<Secret, String> {
         let text = match self {
-            Self::Env(name) => {
-                std::env::var(name).map_err(|_| format!("the environment variable `{name}` is not set"))?
-            }
+            Self::Env(name) => std::env::var(name).map_err(|error| match error {
+                VarError::NotPresent => format!("the environment variable `{name}` is not set"),
+                VarError::NotUnicode(_) => format!("the environment variable `{name}` is not UTF-8"),
+            })?,
             Self::File(path) => {
                 let path = folder.join(path);
                 fs::read_to_string(&path)
@@ -95,13 +109,26 @@ impl SecretSource {
             Self::Command(command) => printed(command, folder).await?,
         };
         let text = text.trim_end_matches(['\r', '\n']);
-        if text.is_empty() {
-            return Err(format!("{} gives an empty text", self.describe()));
+        if text.len() < SECRET_BYTES_MIN {
+            let what = if text.is_empty() {
+                "an empty text".to_owned()
+            } else {
+                format!("less than {SECRET_BYTES_MIN} bytes")
+            };
+            return Err(format!("{} gives {what}", self.describe()));
         }
         if text.len() > SECRET_BYTES_MAX {
             return Err(format!("{} gives more than {SECRET_BYTES_MAX} bytes", self.describe()));
         }
         Ok(Secret::new(text))
+    }
+
+    /// The file, when it is one.
+    pub(crate) fn file(&self) -> Option<&Path> {
+        match self {
+            Self::File(path) => Some(path),
+            Self::Env(_) | Self::Command(_) => None,
+        }
     }
 
     fn describe(&self) -> String {
@@ -119,7 +146,10 @@ async fn printed(command: &[String], folder: &Path) -> Result<String, String> {
         program: program.clone(),
         args: args.to_vec(),
         cwd: folder.to_owned(),
-        env: std::env::vars().collect::<BTreeMap<_, _>>(),
+        // The operator's own command gets the operator's environment; what is not UTF-8 cannot be handed on.
+        env: std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+            .collect::<BTreeMap<_, _>>(),
         stdin: Vec::new(),
         timeout: COMMAND_TIMEOUT,
         stdout_bytes_max: SECRET_BYTES_MAX,

@@ -133,6 +133,37 @@ async fn the_data_folder_may_not_hold_the_workspace() {
 }
 
 #[tokio::test]
+async fn keys_and_programs_are_out_of_reach() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tollgate.toml");
+    let text = r#"
+[models.default]
+base_url = "http://127.0.0.1:9/v1"
+model = "m"
+api_key = { file = "keys/model.key" }
+[[tool]]
+name = "convert"
+description = "Converts."
+command = ["sh", "convert.sh"]
+risk = "read"
+"#;
+    std::fs::write(&path, text).unwrap();
+    std::fs::create_dir(folder.path().join("keys")).unwrap();
+    std::fs::write(folder.path().join("keys/model.key"), "sk-4711-4711").unwrap();
+    std::fs::write(folder.path().join("convert.sh"), "echo fine").unwrap();
+    let loaded = tollgate::config::Loaded::read(&path, folder.path()).unwrap();
+    let house = Tollgate::builder().config(loaded).build().await.unwrap();
+    let call = async |tool: &str, arguments: serde_json::Value| house.call(&alice(), Call::tool(tool, arguments)).await;
+    assert_eq!(call("read_file", json!({"path": "keys/model.key"})).await.code(), Some(Code::Denied));
+    let rewritten = json!({"path": "convert.sh", "content": "touch pwned", "overwrite": true});
+    assert_eq!(call("write_file", rewritten).await.code(), Some(Code::Denied));
+    assert_eq!(call("read_file", json!({"path": "convert.sh"})).await.model_text(), "echo fine");
+    let planted = json!({"path": "sub/tollgate.toml", "content": "role = \"x\""});
+    assert_eq!(call("write_file", planted).await.code(), Some(Code::Denied));
+    assert_eq!(call("convert", json!({})).await.model_text().trim(), "fine");
+}
+
+#[tokio::test]
 async fn what_does_not_fit_together_is_named_by_its_line() {
     for (text, line, part) in [
         ("# a\nrole = \"nobody\"\n", 2, "`role`: no role is named `nobody`"),
