@@ -97,12 +97,9 @@ struct Messages<'a> {
 impl Serialize for Messages<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut seq = serializer.serialize_seq(Some(self.messages.len()))?;
-        // Who sends what a model thought wants it back within the prompt; on older prompts servers differ.
-        let prompt = self.messages.iter().rposition(|message| matches!(message, Message::User(_)));
-        for (at, message) in self.messages.iter().enumerate() {
+        for message in self.messages {
             let (names, empty_content) = (self.names, self.empty_content);
-            let is_current = prompt.is_none_or(|prompt| at > prompt);
-            seq.serialize_element(&Printed { message, names, empty_content, is_current })?;
+            seq.serialize_element(&Printed { message, names, empty_content })?;
         }
         seq.end()
     }

@@ -186,8 +186,6 @@ pub(crate) struct Printed<'a> {
     pub(crate) message: &'a Message,
     pub(crate) names: &'a Names,
     pub(crate) empty_content: EmptyContent,
-    /// Whether it belongs to the prompt that is being worked on.
-    pub(crate) is_current: bool,
 }
 
 impl Serialize for Printed<'_> {
@@ -215,7 +213,8 @@ impl Serialize for Printed<'_> {
                     EmptyContent::Text => map.serialize_entry("content", "")?,
                     EmptyContent::Omitted => {}
                 }
-                for (name, value) in provider_meta.iter().filter(|_| self.is_current) {
+                // Who sends what a model thought with its calls wants it back, in later prompts too.
+                for (name, value) in provider_meta {
                     map.serialize_entry(name, value)?;
                 }
                 if !calls.is_empty() {
