@@ -27,6 +27,9 @@ use secrets::Secrets;
 /// A shorter secret is not looked for: it would be found in half of all words. Configuration should refuse it.
 pub const SECRET_BYTES_MIN: usize = 4;
 
+/// A shorter line of a secret, such as `{` or `-----END PRIVATE KEY-----`'s neighbours, gives nothing away.
+const LINE_BYTES_MIN: usize = 16;
+
 /// A shorter value could be found by trying, given its HMAC.
 const HMAC_VALUE_BYTES_MIN: usize = 8;
 
@@ -64,10 +67,18 @@ impl Redactor {
     }
 
     /// Learns another secret; every later redaction sees it. White space around it does not count, and a secret below
-    /// [`SECRET_BYTES_MIN`] is not looked for.
+    /// [`SECRET_BYTES_MIN`] is not looked for. Of a secret of several lines each longer line is one too: what prints it
+    /// may print it line by line.
     pub fn add_secret(&self, secret: &Secret) {
         let value = secret.expose().trim();
-        if value.len() >= SECRET_BYTES_MIN {
+        self.learn(value, SECRET_BYTES_MIN);
+        if value.contains('\n') {
+            value.lines().for_each(|line| self.learn(line.trim(), LINE_BYTES_MIN));
+        }
+    }
+
+    fn learn(&self, value: &str, bytes_min: usize) {
+        if value.len() >= bytes_min {
             let marker = self.marker("secret", value);
             let mut secrets = self.shared.secrets.write().unwrap_or_else(PoisonError::into_inner);
             *secrets = Arc::new(secrets.with(value, marker));

@@ -196,6 +196,14 @@ fn secrets_are_learned_and_shared() {
 }
 
 #[test]
+fn a_secret_of_several_lines_is_known_line_by_line() {
+    let redactor = plain();
+    redactor.add_secret(&Secret::new("{\n  \"private\": \"zq-first-line-of-it\",\n  zq-second-line-of-it\n}"));
+    let shown = redactor.secrets_only("account.json:3:   zq-second-line-of-it\n{\n}\n");
+    assert!(!shown.contains("zq-second") && shown.contains("{\n}"), "{shown}");
+}
+
+#[test]
 fn hostile_texts_cost_linear_time() {
     let pieces = [
         "token=token(",

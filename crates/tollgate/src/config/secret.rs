@@ -11,6 +11,7 @@ use schemars::JsonSchema;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
+use tollgate_guard::redact::SECRET_BYTES_MIN;
 use tollgate_sandbox::Launch;
 use tollgate_types::{CancellationToken, Secret};
 
@@ -83,8 +84,6 @@ impl TextOrSecret {
     }
 }
 
-/// How short a secret may be: a shorter one could not be found in a text without hiding half of it.
-const SECRET_BYTES_MIN: usize = 4;
 /// How long a program may take to print a secret.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(20);
 /// How long a secret may be.
