@@ -1,6 +1,7 @@
 //! Printing: machine output to standard output, everything else to standard error, and a closed pipe is no fault.
 
 use std::io::{self, IsTerminal, Write};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use comfy_table::{ContentArrangement, Table, presets};
 use serde::Serialize;
@@ -8,8 +9,37 @@ use serde::Serialize;
 use crate::args::{Format, Global};
 use crate::failure::Failure;
 
+/// What is to be printed while a question is open on the terminal.
+static HELD: Mutex<Option<String>> = Mutex::new(None);
+
+fn held() -> MutexGuard<'static, Option<String>> {
+    HELD.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Holds what is printed to standard output until the guard is dropped, so that nothing lands in an open question.
+pub(crate) struct Hold;
+
+impl Hold {
+    pub(crate) fn new() -> Self {
+        held().get_or_insert_default();
+        Self
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        let text = held().take().unwrap_or_default();
+        // A closed terminal has nobody to read it.
+        let _ = out(&text);
+    }
+}
+
 /// Prints text to standard output. A reader that left is no fault.
 pub(crate) fn out(text: &str) -> Result<(), Failure> {
+    if let Some(held) = held().as_mut() {
+        held.push_str(text);
+        return Ok(());
+    }
     let mut stdout = io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {

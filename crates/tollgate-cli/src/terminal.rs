@@ -5,7 +5,7 @@ use std::io::{self, BufRead, IsTerminal};
 use tokio::sync::Mutex;
 use tollgate::{ApprovalAnswer, ApprovalChannel, ApprovalQuestion, BoxFuture};
 
-use crate::output::{Style, err, style, visible};
+use crate::output::{Hold, Style, err, style, visible};
 
 /// The terminal as a way to ask.
 pub(crate) struct Terminal {
@@ -27,6 +27,7 @@ impl ApprovalChannel for Terminal {
     fn ask<'a>(&'a self, question: &'a ApprovalQuestion) -> BoxFuture<'a, ApprovalAnswer> {
         Box::pin(async move {
             let _turn = self.turn.lock().await;
+            let _hold = Hold::new();
             // What was typed before the question was seen is no answer to it.
             #[cfg(unix)]
             let _ = rustix::termios::tcflush(io::stdin(), rustix::termios::QueueSelector::IFlush);

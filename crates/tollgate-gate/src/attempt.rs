@@ -13,7 +13,7 @@ use tollgate_policy::Decision;
 use tollgate_store::{Approval, ReservationKey};
 use tollgate_types::{
     ApprovalId, AttemptId, Call, CallId, CallKind, Caller, Code, Digest, End, ErrorObject, Outcome, Repair, Risk,
-    ToolDefinition, uuid_v7,
+    ToolDefinition, ToolOutput, uuid_v7,
 };
 
 use crate::gate::Inner;
@@ -43,6 +43,7 @@ struct Known {
     retries: u32,
     replayed: bool,
     recorded_code: Option<Code>,
+    recorded_result: Option<Abridged>,
     /// Records that wait for the next write, to save a turn at the ledger.
     pending: Vec<Entry>,
 }
@@ -119,6 +120,15 @@ impl Attempt {
     /// What the ledger says instead of the code that the caller is told.
     pub(crate) fn record_as(&self, code: Code) {
         self.known().recorded_code = Some(code);
+    }
+
+    /// What the ledger shows as the result instead of what the caller is told.
+    pub(crate) fn record_result(&self, gate: &Inner, output: &ToolOutput) {
+        let mut value = output.structured.clone().or_else(|| serde_json::to_value(&output.content).ok());
+        if let Some(value) = &mut value {
+            gate.redactor.value(value);
+        }
+        self.known().recorded_result = value.as_ref().map(abridge);
     }
 
     /// What was mended in the arguments.
@@ -207,7 +217,7 @@ impl Attempt {
         entry.duration_ms = Some(duration_ms);
         if event == Event::Finished {
             entry.outcome = Some(outcome_ref(&end, known.recorded_code));
-            entry.result = recorded_result(gate, &end);
+            entry.result = known.recorded_result.take().or_else(|| recorded_result(gate, &end));
             entry.retries = (known.retries > 0).then_some(known.retries);
             if !known.has_decided {
                 entry.repairs.clone_from(&known.repairs);

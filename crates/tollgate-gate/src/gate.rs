@@ -181,6 +181,9 @@ async fn stages(
     parsed: Result<repair::Parsed, repair::JsonFault>,
 ) -> Result<tollgate_types::CallResult, Stop> {
     if let Some(refusal) = &trip.call.refusal {
+        if refusal.error == Code::UnknownTool && trip.gate.inner.catalog.has(&trip.call.name) {
+            trip.attempt.record_as(Code::Forbidden);
+        }
         return Err(Stop::Error(refusal.clone())); // the surface's own no: only recorded
     }
     let found = find::find(trip)?; // a name means one tool or none

@@ -250,15 +250,17 @@ impl Drop for Turn<'_> {
     }
 }
 
-/// Tries again and again until `attempt` gives something, for at most `wait_ms`. The pauses are uneven so that many
-/// waiters do not knock in step, and their sum is counted rather than a clock read, so that it ends whatever the clock does.
+/// Tries again and again until `attempt` gives something, for at most `wait_ms`. The pauses grow, or a hundred waiters
+/// would spend the time that the holder of the turn needs; they are uneven, so that waiters do not knock in step; and
+/// their sum is counted rather than a clock read, so that it ends whatever the clock does.
 pub(crate) fn patiently<T>(
     wait_ms: u64,
     mut attempt: impl FnMut() -> Result<Option<T>, LedgerError>,
 ) -> Result<T, LedgerError> {
     const PAUSE_US_MIN: u64 = 50;
-    const PAUSE_US_SPREAD: u64 = 512;
+    const PAUSE_US_MAX: u64 = 10_000;
 
+    let mut spread_us = PAUSE_US_MIN;
     let mut waited = Duration::ZERO;
     let mut dice = u64::from(std::process::id()) | 1 << 40;
     loop {
@@ -272,7 +274,8 @@ pub(crate) fn patiently<T>(
         dice ^= dice << 13;
         dice ^= dice >> 7;
         dice ^= dice << 17;
-        let pause = Duration::from_micros(PAUSE_US_MIN + dice % PAUSE_US_SPREAD);
+        let pause = Duration::from_micros(PAUSE_US_MIN + dice % spread_us);
+        spread_us = (spread_us * 3 / 2).min(PAUSE_US_MAX);
         std::thread::sleep(pause);
         waited += pause;
     }

@@ -103,11 +103,6 @@ impl RpcError {
         Self::new(-32602, format!("Invalid params: {detail}"))
     }
 
-    /// The name is no tool of this caller. The wording is the specification's.
-    pub(crate) fn unknown_tool(name: &str, error: Option<Value>) -> Self {
-        Self { data: error.map(Box::new), ..Self::new(-32602, format!("Unknown tool: {}", shorten(name))) }
-    }
-
     /// A fault of our own.
     pub(crate) fn internal(detail: &'static str) -> Self {
         Self::new(-32603, format!("Internal error: {detail}"))

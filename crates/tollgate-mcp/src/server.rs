@@ -10,7 +10,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::json;
 use serde_json::value::RawValue;
-use tollgate_types::{Caller, Door, Progress, ProgressUpdate, limits};
+use tollgate_types::{Caller, Code, Door, ErrorObject, Progress, ProgressUpdate, limits};
 
 use crate::jsonrpc::{self, Id, Message, RpcError};
 use params::{Era, Params};
@@ -191,7 +191,7 @@ pub struct Request {
 #[derive(Debug)]
 enum Ask {
     List { after: Option<String> },
-    Call { name: String, arguments: String, progress_token: Option<Box<RawValue>> },
+    Call { name: String, arguments: String, is_fit: bool, progress_token: Option<Box<RawValue>> },
 }
 
 impl Request {
@@ -216,12 +216,16 @@ impl Request {
                 let page = tools::list(door, caller, after.as_deref(), revision).await;
                 jsonrpc::answer(&id, Stamped::new(revision, &info, &page))
             }
-            Ask::Call { name, arguments, .. } => {
-                let outcome = tools::call(door, caller, &id, &name, arguments, progress).await;
-                match tools::result_of(&outcome, &name, revision) {
-                    Ok(result) => jsonrpc::answer(&id, Stamped::new(revision, &info, &result)),
-                    Err(error) => jsonrpc::failure(Some(&id), &error),
+            Ask::Call { name, arguments, is_fit, .. } => {
+                let call = tools::call(&id, name, arguments, progress);
+                if !is_fit {
+                    // The protocol's own error; the door only records that it was tried.
+                    let error = ErrorObject::new(Code::InvalidArguments, "`arguments` must be an object");
+                    door.call(caller, call.refused(error)).await;
+                    return jsonrpc::failure(Some(&id), &RpcError::invalid_params("`arguments` must be an object"));
                 }
+                let outcome = door.call(caller, call).await;
+                jsonrpc::answer(&id, Stamped::new(revision, &info, &tools::result_of(&outcome, revision)))
             }
         }
     }

@@ -99,9 +99,9 @@ codes! {
     /// Too many calls; `retry_after_ms` says when to ask again.
     RateLimited = "rate_limited", Refused, true, 3;
     /// A human must say yes first.
-    ApprovalRequired = "approval_required", Waiting, true, 4;
+    ApprovalRequired = "approval_required", Waiting, false, 4;
     /// Every other way failed; a human may give the result.
-    InterventionRequired = "intervention_required", Waiting, true, 4;
+    InterventionRequired = "intervention_required", Waiting, false, 4;
     /// The tool did not finish in its time.
     Timeout = "timeout", Failed, true, 1;
     /// A server that the tool needs failed.

@@ -30,6 +30,7 @@ pub struct ChatStream {
     sse: Sse,
     assembler: Assembler,
     is_done: bool,
+    events: u64,
 }
 
 impl ChatStream {
@@ -38,8 +39,16 @@ impl ChatStream {
     /// # Errors
     /// When an event cannot be read, reports an error, or a limit is passed.
     pub fn push(&mut self, bytes: &[u8], on_text: &mut dyn FnMut(&str)) -> Result<(), WireFault> {
-        let Self { sse, assembler, is_done } = self;
-        sse.push(bytes, &mut |data| take(assembler, is_done, data, on_text))
+        let Self { sse, assembler, is_done, events } = self;
+        sse.push(bytes, &mut |data| {
+            *events += 1;
+            take(assembler, is_done, data, on_text)
+        })
+    }
+
+    /// How many events there were. Comments are none: a server that sends nothing else is silent.
+    pub fn events(&self) -> u64 {
+        self.events
     }
 
     /// Whether the server said that nothing follows, so that reading can stop.
@@ -57,7 +66,7 @@ impl ChatStream {
     /// # Errors
     /// When the stream ended too early.
     pub fn finish(self, names: &Names) -> Result<Turn, WireFault> {
-        let Self { sse, mut assembler, mut is_done } = self;
+        let Self { sse, mut assembler, mut is_done, .. } = self;
         // Servers forget the last blank line; an event cut in its middle is not JSON and stays out.
         let whole =
             |data: &[u8]| data == b"[DONE]" || serde_json::from_slice::<&serde_json::value::RawValue>(data).is_ok();

@@ -26,9 +26,25 @@ const RETRY_AFTER_MS_MAX: u64 = 30_000;
 pub struct ChatModel {
     config: ModelConfig,
     url: String,
+    origin: Origin,
     client: Client,
     /// Made at the first error, because starting should cost nothing.
     secrets: OnceLock<Secrets>,
+}
+
+/// Reads on until there is another event; false at the end of the body.
+async fn next_event(
+    stream: &mut ChatStream,
+    response: &mut Response,
+    patience: Duration,
+    on_text: &mut (dyn FnMut(&str) + Send),
+) -> Result<bool, ModelError> {
+    let before = stream.events();
+    while stream.events() == before {
+        let Some(chunk) = response.next_chunk(patience).await? else { return Ok(false) };
+        stream.push(&chunk, &mut |text| on_text(text))?;
+    }
+    Ok(true)
 }
 
 impl ChatModel {
@@ -38,8 +54,9 @@ impl ChatModel {
     /// When the address cannot work.
     pub fn new(config: ModelConfig) -> Result<Self, ModelError> {
         let url = format!("{}/chat/completions", config.base_url.trim_end_matches('/'));
-        let client = Client::new([Origin::of(&url)?]);
-        Ok(Self { config, url, client, secrets: OnceLock::new() })
+        let origin = Origin::of(&url)?;
+        let client = Client::new([origin.clone()]);
+        Ok(Self { config, url, origin, client, secrets: OnceLock::new() })
     }
 
     async fn ask(&self, request: ModelRequest<'_>, on_text: &mut (dyn FnMut(&str) + Send)) -> Result<Turn, ModelError> {
@@ -143,12 +160,17 @@ impl ChatModel {
         while !stream.is_done() {
             let idle = self.config.idle_timeout;
             let patience = if stream.is_complete() { idle.min(Duration::from_millis(HANG_UP_MS_MAX)) } else { idle };
-            match response.next_chunk(patience).await {
-                Ok(Some(chunk)) => stream.push(&chunk, &mut |text| on_text(text))?,
-                Ok(None) => break,
+            // The whole silence is limited, whatever the server does to keep the connection warm.
+            match tokio::time::timeout(patience, next_event(&mut stream, &mut response, patience, on_text)).await {
+                Ok(Ok(true)) => {}
+                Ok(Ok(false)) => break,
                 // Some servers neither say `[DONE]` nor hang up properly after the last chunk.
-                Err(_) if stream.is_complete() => break,
-                Err(error) => return Err(error.into()),
+                Ok(Err(_)) | Err(_) if stream.is_complete() => break,
+                Ok(Err(error)) => return Err(error),
+                Err(_) => {
+                    let ms = u64::try_from(patience.as_millis()).unwrap_or(u64::MAX);
+                    return Err(ModelError::TimedOut { origin: self.origin.to_string(), ms });
+                }
             }
         }
         Ok(stream.finish(names)?)

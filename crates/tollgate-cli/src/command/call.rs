@@ -8,6 +8,7 @@ use super::{caller, configuration, open_for_person};
 use crate::args::{CallArgs, Format, Global};
 use crate::failure::Failure;
 use crate::output::{self, Style, style, visible};
+use crate::signal::stopped;
 
 pub(crate) async fn run(global: &Global, args: CallArgs) -> Result<u8, Failure> {
     let arguments = read(args.arguments.as_deref().unwrap_or("{}"))?;
@@ -18,12 +19,13 @@ pub(crate) async fn run(global: &Global, args: CallArgs) -> Result<u8, Failure> 
     let mut call = Call::raw(args.tool, arguments);
     call.idempotency_key = args.idempotency_key;
     let cancellation = CancellationToken::new();
+    let stopped = stopped();
     let outcome = {
         let mut running = std::pin::pin!(house.gate().call_until(&caller, call, cancellation.clone()));
         tokio::select! {
             outcome = &mut running => outcome,
             // What came of it is said all the same.
-            _ = tokio::signal::ctrl_c() => {
+            () = stopped => {
                 cancellation.cancel();
                 running.await
             }

@@ -10,6 +10,7 @@ use super::{caller, configuration, open_for_person};
 use crate::args::{Format, Global, RunArgs};
 use crate::failure::Failure;
 use crate::output::{self, Style, err, style, visible};
+use crate::signal::stopped;
 
 /// Exit status when reality differs from a recording.
 const DIFFERS: u8 = 1;
@@ -92,7 +93,10 @@ async fn conversation(agent: &mut Agent, is_json: bool) -> Result<u8, Failure> {
             let mut line = String::new();
             std::io::stdin().lock().read_line(&mut line).map(|bytes| (bytes > 0).then_some(line))
         });
-        let line = read.await.map_err(|error| Failure::internal(error.to_string()))?;
+        let line = tokio::select! {
+            line = read => line.map_err(|error| Failure::internal(error.to_string()))?,
+            () = stopped() => return Ok(worst),
+        };
         match line.map_err(|error| Failure::usage(format!("standard input cannot be read: {error}")))? {
             None => return Ok(worst),
             Some(line) if line.trim().is_empty() => {}
@@ -104,12 +108,13 @@ async fn conversation(agent: &mut Agent, is_json: bool) -> Result<u8, Failure> {
 async fn ask(agent: &mut Agent, prompt: &str, is_json: bool) -> Result<u8, Failure> {
     let cancellation = CancellationToken::new();
     let mut printer = Printer::new(is_json);
+    let stopped = stopped();
     let answer = {
         let mut on_event = |event: &Event| printer.print(event);
         let mut asked = std::pin::pin!(agent.ask(prompt, &cancellation, &mut on_event));
         tokio::select! {
             answer = &mut asked => answer,
-            _ = tokio::signal::ctrl_c() => {
+            () = stopped => {
                 cancellation.cancel();
                 asked.await
             }

@@ -10,6 +10,7 @@ use super::{caller, configuration, open};
 use crate::args::{Global, ServeArgs};
 use crate::failure::Failure;
 use crate::output;
+use crate::signal::stopped;
 
 /// The role of a client that nobody gave one.
 const ROLE: &str = "reader";
@@ -57,20 +58,4 @@ fn greet(global: &Global, house: &tollgate::Tollgate, role: &str, tools: usize) 
             "this speaks JSON-RPC to an MCP client; to use the tools yourself: `tollgate call`, `tollgate run`\n",
         );
     }
-}
-
-/// Ctrl-C or SIGTERM.
-async fn stopped() {
-    #[cfg(unix)]
-    {
-        use tokio::signal::unix::{SignalKind, signal};
-        if let Ok(mut terminated) = signal(SignalKind::terminate()) {
-            tokio::select! {
-                _ = terminated.recv() => {}
-                _ = tokio::signal::ctrl_c() => {}
-            }
-            return;
-        }
-    }
-    let _ = tokio::signal::ctrl_c().await;
 }

@@ -24,7 +24,7 @@ pub(crate) async fn run(global: &Global, action: ToolsAction) -> Result<u8, Fail
                     tool.risk.to_string(),
                     tool.permission.to_string(),
                     tool.source.kind.as_str().to_owned(),
-                    tool.description.clone(),
+                    first_sentence(&tool.description),
                 ]
             });
             output::out(&output::table(&["tool", "risk", "permission", "source", "what it does"], rows))?;
@@ -41,6 +41,17 @@ pub(crate) async fn run(global: &Global, action: ToolsAction) -> Result<u8, Fail
         }
     }
     Ok(0)
+}
+
+/// What fits a line of a table.
+fn first_sentence(text: &str) -> String {
+    const CHARS: usize = 90;
+    let sentence =
+        text.split_inclusive(['.', '。', ';', '(']).next().unwrap_or(text).trim_end_matches([';', '(']).trim();
+    match sentence.char_indices().nth(CHARS) {
+        None => sentence.to_owned(),
+        Some((end, _)) => format!("{}…", sentence.get(..end).unwrap_or_default()),
+    }
 }
 
 fn story(tool: &ToolDefinition) -> String {

@@ -72,3 +72,29 @@ fn a_configured_secret_reaches_the_program_and_nobody_else() {
     let missing = shop.tollgate(&["call", "show"]);
     assert!(missing.stderr.contains("`REAL_TOKEN` is not set"), "{}", missing.stderr);
 }
+
+#[cfg(unix)]
+#[test]
+fn a_program_ends_with_the_one_who_started_it() {
+    use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+    for signal in [Signal::TERM, Signal::HUP, Signal::INT] {
+        let shop = Shop::with(&config(&[("slow", "trap 'touch told; exit 1' TERM; echo $$ > pid; sleep 977 & wait")]));
+        let mut child = shop.start(&["call", "slow"]);
+        let pid_file = shop.path().join("pid");
+        let pid = loop {
+            let text = std::fs::read_to_string(&pid_file).unwrap_or_default();
+            if let Some(pid) = text.trim().parse().ok().and_then(Pid::from_raw) {
+                break pid;
+            }
+            std::thread::yield_now();
+        };
+        kill_process(Pid::from_child(&child), signal).unwrap();
+        drop(child.stdin.take());
+        let done = crate::shop::Done::from(child.wait_with_output().unwrap());
+        assert_eq!((done.code, done.json()["error"]["error"].clone()), (1, json!("cancelled")), "{signal:?}");
+        assert!(shop.path().join("told").exists(), "it was asked to end first");
+        assert!(test_kill_process(pid).is_err(), "{signal:?}: it runs on");
+        let last: serde_json::Value = serde_json::from_str(shop.ledger().last().unwrap()).unwrap();
+        assert_eq!((&last["event"], &last["outcome"]["code"]), (&json!("finished"), &json!("cancelled")));
+    }
+}

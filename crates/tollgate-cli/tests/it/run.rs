@@ -53,6 +53,7 @@ async fn servers_that_fail_are_named() {
     let refused = || vec![Step::status(429, &[("retry-after", "0")], "slow down"); 5];
     let cases: Vec<(Vec<Step>, i32, &str)> = vec![
         (vec![Step::hang()], 1, "500 ms"),
+        (vec![Step::hang_mid_stream(vec![])], 1, "500 ms"),
         (
             vec![Step::close_mid_stream(vec![r#"{"choices":[{"index":0,"delta":{"content":"ha"}}]}"#.into()])],
             1,

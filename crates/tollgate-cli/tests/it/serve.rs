@@ -84,7 +84,7 @@ fn a_client_without_a_role_reads_only() {
     assert!(names.contains(&"read_file") && !names.contains(&"write_file"), "{names:?}");
     let refused =
         session.ask("tools/call", modern(json!({"name": "write_file", "arguments": {"path": "x", "content": "y"}})));
-    assert_eq!(refused["error"]["code"], -32602);
+    assert_eq!(refused["result"]["structuredContent"]["error"], "unknown_tool");
     assert_eq!(session.end(), 0);
     let last: Value = serde_json::from_str(shop.ledger().last().unwrap()).unwrap();
     assert_eq!(last["outcome"]["code"], "forbidden");
@@ -98,7 +98,7 @@ fn a_subset_is_all_there_is() {
     let listed = session.ask("tools/list", modern(json!({})));
     assert_eq!(listed["result"]["tools"].as_array().unwrap().len(), 3);
     let refused = session.ask("tools/call", modern(json!({"name": "list_files", "arguments": {}})));
-    assert_eq!(refused["error"]["code"], -32602);
+    assert_eq!(refused["result"]["structuredContent"]["error"], "unknown_tool");
     assert_eq!(session.end(), 0);
 }
 

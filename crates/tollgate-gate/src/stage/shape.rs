@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tollgate_policy::Effect;
 use tollgate_store::ResultMeta;
 use tollgate_types::{CallResult, Code, Content, ErrorObject, Risk, ToolDefinition, ToolOutput, Truncated, limits};
@@ -30,6 +30,8 @@ pub(crate) async fn shape(trip: Trip<'_>, ran: Ran) -> Result<CallResult, Stop> 
         return Err(Stop::Error(presentable(gate, error)));
     }
     if let Some(error) = misfit(entry, &output) {
+        // The caller is told what is wrong with it; the ledger keeps what it was.
+        trip.attempt.record_result(gate, &output);
         return Err(Stop::Error(presentable(gate, error)));
     }
     cut(trip, &entry.definition, output).await
@@ -91,13 +93,25 @@ fn own_failure(output: &ToolOutput) -> Option<ErrorObject> {
     if !says_no("ok") && !says_no("success") {
         return None;
     }
-    let text = |keys: &[&str]| keys.iter().find_map(|key| object.get(*key).and_then(Value::as_str)).map(str::to_owned);
-    let tool_code = text(&["error_code", "code", "error"]);
-    let message = text(&["message", "error_message", "error"]).unwrap_or_else(|| "the tool reports a failure".into());
+    // Its words stand beside the no, or in an object under `error`.
+    let inner = object.get("error").and_then(Value::as_object);
+    let found = |keys: &[&str]| {
+        let of = |object: &Map<String, Value>| keys.iter().find_map(|key| object.get(*key).cloned());
+        inner.and_then(of).or_else(|| of(object))
+    };
+    let text = |keys: &[&str]| found(keys).and_then(|value| value.as_str().map(str::to_owned));
+    let said = object.get("error").and_then(Value::as_str);
+    let message = text(&["message", "error_message", "detail"]);
+    let code = text(&["error_code", "code", "type"]);
+    // A lone `error` is a code when it looks like one, and else the message.
+    let is_code =
+        said.is_some_and(|said| said.len() <= limits::TOOL_CODE_CHARS_MAX && !said.contains(char::is_whitespace));
+    let tool_code = code.or_else(|| said.filter(|_| is_code).map(str::to_owned));
+    let message = message.or_else(|| said.map(str::to_owned)).unwrap_or_else(|| "the tool reports a failure".into());
     let mut error = ErrorObject::new(Code::ToolError, message);
     error.tool_code = tool_code;
     error.hint = text(&["suggestion", "hint"]);
-    error.retryable = object.get("retryable").and_then(Value::as_bool).unwrap_or(false);
+    error.retryable = found(&["retryable"]).and_then(|value| value.as_bool()).unwrap_or(false);
     Some(error)
 }
 
@@ -286,6 +300,12 @@ mod tests {
         let error = said(json!({"ok": false, "error": "rate_limit", "retryable": true})).unwrap();
         assert!(error.retryable);
         assert_eq!(error.tool_code.as_deref(), Some("rate_limit"));
+        let nested = json!({"ok": false, "error": {"code": "NOPE", "message": "no such", "suggestion": "try x"}});
+        let error = said(nested).unwrap();
+        assert_eq!((error.tool_code.as_deref(), error.message.as_str()), (Some("NOPE"), "no such"));
+        assert_eq!(error.hint.as_deref(), Some("try x"));
+        let error = said(json!({"success": false, "error": "the shelf is empty"})).unwrap();
+        assert_eq!((error.tool_code, error.message.as_str()), (None, "the shelf is empty"));
         assert!(said(json!({"ok": true})).is_none());
         assert!(said(json!({"ok": "false"})).is_none());
         assert!(own_failure(&ToolOutput::text(r#" {"ok":false}"#)).is_some());

@@ -81,6 +81,11 @@ async fn a_result_that_does_not_fit_its_schema_is_no_success() {
             .arc()]);
     let outcome = world.call("ask", json!({})).await;
     assert_eq!(outcome.code(), Some(Code::InvalidOutput));
+    assert_eq!(
+        world.record(&outcome, "finished")["result"],
+        json!({"answer": "forty"}),
+        "the ledger keeps what it was"
+    );
 }
 
 #[tokio::test]

@@ -136,12 +136,10 @@ impl<'a> Params<'a> {
 
     pub(super) fn call(&self) -> Result<Ask, RpcError> {
         let name = self.text("name", self.name)?;
-        let arguments = match unless_null(self.arguments) {
-            None => String::new(),
-            Some(raw) if is_object(raw) => raw.get().to_owned(),
-            Some(_) => return Err(RpcError::invalid_params("`arguments` must be an object")),
-        };
-        Ok(Ask::Call { name, arguments, progress_token: self.progress_token()?.map(ToOwned::to_owned) })
+        let raw = unless_null(self.arguments);
+        let is_fit = raw.is_none_or(is_object);
+        let arguments = raw.map(|raw| raw.get().to_owned()).unwrap_or_default();
+        Ok(Ask::Call { name, arguments, is_fit, progress_token: self.progress_token()?.map(ToOwned::to_owned) })
     }
 
     /// A string or an integer (MCP, Progress).

@@ -5,10 +5,10 @@ use std::borrow::Cow;
 use serde::Serialize;
 use serde_json::{Value, json};
 use tollgate_catalog::to_definition;
-use tollgate_types::{Call, Caller, Code, Content, Dialect, Door, End, ErrorObject, Outcome, Progress, ToolDefinition};
+use tollgate_types::{Call, Caller, Content, Dialect, Door, End, ErrorObject, Outcome, Progress, ToolDefinition};
 
 use super::{LIST_TTL_MS, Revision, params};
-use crate::jsonrpc::{Id, RpcError};
+use crate::jsonrpc::Id;
 
 /// Tools on one page of `tools/list`.
 pub(super) const PAGE_TOOLS_MAX: usize = 200;
@@ -72,15 +72,8 @@ fn result_or_error(own: Value) -> Option<Value> {
     Some(Value::Object(schema))
 }
 
-pub(super) async fn call(
-    door: &dyn Door,
-    caller: &Caller,
-    id: &Id,
-    name: &str,
-    arguments: String,
-    progress: Progress,
-) -> Outcome {
-    door.call(caller, Call::raw(name, arguments).with_id(id.as_str()).with_progress(progress)).await
+pub(super) fn call(id: &Id, name: String, arguments: String, progress: Progress) -> Call {
+    Call::raw(name, arguments).with_id(id.as_str()).with_progress(progress)
 }
 
 #[derive(Debug, Serialize)]
@@ -99,15 +92,11 @@ enum Structured<'a> {
     Error(&'a ErrorObject),
 }
 
-/// What a call ended as. Only a name that is no tool is an error of the protocol; everything else is for the model to
-/// read (MCP, Tools: error handling).
-pub(super) fn result_of<'a>(
-    outcome: &'a Outcome,
-    name: &str,
-    revision: Revision,
-) -> Result<CallToolResult<'a>, RpcError> {
+/// What a call ended as. Every end but a result is for the model to read, a name that is no tool among them (MCP, Tools:
+/// error handling).
+pub(super) fn result_of(outcome: &Outcome, revision: Revision) -> CallToolResult<'_> {
     match &outcome.end {
-        End::Done(result) => Ok(CallToolResult {
+        End::Done(result) => CallToolResult {
             content: Cow::Borrowed(&result.content),
             structured_content: result
                 .structured
@@ -115,14 +104,11 @@ pub(super) fn result_of<'a>(
                 .filter(|value| revision.is_stateless() || revision.has_structured_results() && value.is_object())
                 .map(Structured::Result),
             is_error: false,
-        }),
-        End::Refused(error) if error.error == Code::UnknownTool => {
-            Err(RpcError::unknown_tool(name, serde_json::to_value(error).ok()))
-        }
-        End::Refused(error) | End::Failed(error) | End::Waiting(_, error) | End::Unknown(error) => Ok(CallToolResult {
+        },
+        End::Refused(error) | End::Failed(error) | End::Waiting(_, error) | End::Unknown(error) => CallToolResult {
             content: Cow::Owned(vec![Content::Text(outcome.model_text())]),
             structured_content: revision.has_structured_results().then_some(Structured::Error(error)),
             is_error: true,
-        }),
+        },
     }
 }

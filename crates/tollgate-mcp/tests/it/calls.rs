@@ -72,13 +72,14 @@ async fn every_other_end_is_an_error_that_the_model_can_read() {
 }
 
 #[tokio::test]
-async fn a_name_that_is_no_tool_is_a_protocol_error_and_still_passes_the_door() {
+async fn a_name_that_is_no_tool_is_an_error_that_the_model_can_read() {
     let (door, _events) = Fixture::new();
     let mut peer = Peer::handshaken(door.clone(), "2025-11-25").await;
     for line in [bare(1, "tools/call", &call("nope")), modern(2, "tools/call", &call("nope"))] {
-        let error = peer.ask(&line).await["error"].clone();
-        assert_eq!((&error["code"], &error["message"]), (&json!(-32602), &json!("Unknown tool: nope")));
-        assert_eq!((&error["data"]["ok"], &error["data"]["error"]), (&json!(false), &json!("unknown_tool")));
+        let result = peer.ask(&line).await["result"].clone();
+        let error = &result["structuredContent"];
+        assert_eq!((&result["isError"], &error["ok"]), (&json!(true), &json!(false)));
+        assert_eq!(error["error"], "unknown_tool");
         assert_eq!(door.last_call().name, "nope");
     }
 }

@@ -11,7 +11,7 @@ use tollgate_types::{Category, Cx, Permission, Risk, ToolDefinition, ToolError};
 use super::place::Kind;
 use super::walk::{DEPTH_MAX, Entry, Glob, Options, Walked, walk};
 use super::workspace::Confined;
-use crate::text::{bytes, count};
+use crate::text::{bytes, count, visible};
 use crate::typed::{READS, Run, Typed, codes, words};
 
 const LIMIT: usize = 200;
@@ -161,13 +161,15 @@ fn list(entry: &Entry<'_>, text: &mut String) -> Listed {
         () if entry.meta.is_file() => (ListedKind::File, Some(entry.meta.len())),
         () => (ListedKind::Other, None),
     };
+    // A line end in a name would forge an entry.
+    let shown = visible(entry.path);
     let _ = match kind {
-        ListedKind::Folder => writeln!(text, "{}/", entry.path),
-        ListedKind::File => writeln!(text, "{} ({})", entry.path, bytes(entry.meta.len())),
-        ListedKind::Other => writeln!(text, "{} (not a file)", entry.path),
+        ListedKind::Folder => writeln!(text, "{shown}/"),
+        ListedKind::File => writeln!(text, "{shown} ({})", bytes(entry.meta.len())),
+        ListedKind::Other => writeln!(text, "{shown} (not a file)"),
         ListedKind::Link => match entry.folder.read_link_contents(entry.name) {
-            Ok(target) => writeln!(text, "{} -> {}", entry.path, target.display()),
-            Err(_) => writeln!(text, "{} (link)", entry.path),
+            Ok(target) => writeln!(text, "{shown} -> {}", visible(&target.to_string_lossy())),
+            Err(_) => writeln!(text, "{shown} (link)"),
         },
     };
     Listed { path: entry.path.to_owned(), kind, bytes: size }

@@ -21,6 +21,8 @@ use super::workspace::Confined;
 use crate::text::{count, run_end, run_start, visible};
 use crate::typed::{READS, Run, Stop, Typed, codes, words};
 
+/// A compiled pattern; a larger one costs seconds before anything is searched.
+const REGEX_BYTES_MAX: usize = 2 * 1024 * 1024;
 const LIMIT: usize = 100;
 /// Matches are counted up to here, so that the total is worth its time.
 const TOTAL_MAX: usize = 10_000;
@@ -180,6 +182,8 @@ fn matcher(args: &Args) -> Result<RegexMatcher, ToolError> {
         // Many lines are searched at once, so `^` and `$` must mean each line's.
         .multi_line(true)
         .crlf(true)
+        .size_limit(REGEX_BYTES_MAX)
+        .dfa_size_limit(REGEX_BYTES_MAX)
         .build(&args.pattern)
         .map_err(|error| {
             let message = error.to_string();

@@ -42,6 +42,8 @@ struct Building {
     index: i64,
     wire_id: String,
     name: String,
+    /// What else came as its name before any argument did: more of the name, the whole of it, or another call.
+    more_names: Vec<String>,
     arguments: String,
     extent: Extent,
     pieces: Unescape,
@@ -178,6 +180,8 @@ impl Assembler {
         }
         if call.name.is_empty() {
             call.name = name.into_owned();
+        } else if !name.is_empty() && name != call.name && call.arguments.is_empty() {
+            call.more_names.push(name.into_owned());
         }
         if delta.extra_content.is_some() {
             call.provider_meta = delta.extra_content;
@@ -195,7 +199,7 @@ impl Assembler {
         if !id.is_empty() {
             let same = last(&|call| call.wire_id == id && (explicit.is_none() || call.index == index));
             if let Some((found, call)) = same.and_then(|found| Some((found, at(found)?))) {
-                let is_other = !name.is_empty() && !call.name.is_empty() && name != call.name;
+                let is_other = call.is_another(name);
                 let is_again = !name.is_empty() && call.extent.has_ended() && brings_text && call.arguments != "{}";
                 return match fragment.filter(|_| is_again) {
                     Some(raw) if Unescape::default().piece(raw).trim_ascii() == call.arguments.trim_ascii() => {
@@ -219,7 +223,7 @@ impl Assembler {
             is_other_id && (has_ended || !brings_text)
         } else {
             is_other_id
-                || (!call.name.is_empty() && name != call.name)
+                || call.is_another(name)
                 || (!call.name.is_empty() && has_ended && (brings_text || !id.is_empty()))
         };
         if begins { Place::New } else { Place::Call(found) }
@@ -253,7 +257,7 @@ impl Assembler {
             self.note("half_a_surrogate_pair");
         }
         let mut calls = Vec::with_capacity(self.calls.len());
-        for building in std::mem::take(&mut self.calls) {
+        for building in std::mem::take(&mut self.calls).into_iter().flat_map(|building| building.by_name(names)) {
             let (name, code) = names.resolve(&building.name);
             let name = name.to_owned();
             if let Some(code) = code {
@@ -321,6 +325,37 @@ impl Building {
         self.extent.feed(&piece);
         self.arguments.push_str(&piece);
         odd
+    }
+
+    /// Whether a fragment of this name begins another call. While no argument has come, it may be more of this one's.
+    fn is_another(&self, name: &str) -> bool {
+        !name.is_empty() && !self.name.is_empty() && name != self.name && !self.arguments.is_empty()
+    }
+
+    /// Puts a name together that came in pieces: joined or grown to a name that is offered; else each piece that is one
+    /// was a call without arguments.
+    fn by_name(mut self, names: &Names) -> Vec<Self> {
+        let more = std::mem::take(&mut self.more_names);
+        let Some(last) = more.last().cloned() else { return vec![self] };
+        let joined = format!("{}{}", self.name, more.concat());
+        let has_grown =
+            more.iter().try_fold(&self.name, |shorter, name| name.starts_with(shorter.as_str()).then_some(name));
+        if names.is_offered(&joined) {
+            self.name = joined;
+        } else if has_grown.is_some() {
+            self.name = last;
+        } else if names.is_offered(&self.name) && more.iter().all(|name| names.is_offered(name)) {
+            let earlier = std::mem::replace(&mut self.name, last);
+            let without = |name: String| Self { index: self.index, name, ..Self::default() };
+            let mut calls: Vec<Self> = more.iter().rev().skip(1).rev().cloned().map(without).collect();
+            let first = Self { wire_id: std::mem::take(&mut self.wire_id), ..without(earlier) };
+            calls.insert(0, first);
+            calls.push(self);
+            return calls;
+        } else {
+            self.name = joined;
+        }
+        vec![self]
     }
 
     fn into_call(self, name: String, finish: &Finish) -> ModelCall {

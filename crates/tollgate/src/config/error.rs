@@ -94,7 +94,10 @@ pub(super) fn unknown_field(message: &str) -> Option<&str> {
 /// «did you mean …?», where an unknown key is near to a known one.
 fn nearest_key(message: &str) -> Option<String> {
     let asked = unknown_field(message)?;
-    let known: Vec<&str> = message.split('`').skip(3).step_by(2).collect();
+    let mut known: Vec<&str> = message.split('`').skip(3).step_by(2).collect();
+    if known.contains(&"input_schema") {
+        known.extend(["command", "http"]);
+    }
     let near = tollgate_catalog::nearest(asked, known);
     (!near.is_empty()).then(|| format!("did you mean `{}`?", near.join("` or `")))
 }

@@ -283,7 +283,15 @@ impl Loaded {
                 fault(format!("`http`: {}", e.message()), "write http = { method = \"GET\", url = \"https://…\" }")
             })?,
             (None, None) => {
-                return Err(fault("it runs nothing".into(), "add command = [\"PROGRAM\", …] or http = { … }"));
+                // A misspelt key says more than that nothing runs.
+                let read: Result<ToolDefinition, _> = serde_path_to_error::deserialize(rest);
+                let hint = "add command = [\"PROGRAM\", …] or http = { … }";
+                return Err(match read {
+                    Err(e) if error::unknown_field(e.inner().message()).is_some() => {
+                        self.inner_fault(table, &format!("tool.{name}"), &e, hint)
+                    }
+                    _ => fault("it runs nothing".into(), hint),
+                });
             }
             (Some(_), Some(_)) => return Err(fault("it has both `command` and `http`".into(), "keep one of them")),
         };
@@ -362,7 +370,7 @@ impl Loaded {
     pub(crate) fn tool_fault(&self, name: &str, message: String) -> Option<ConfigError> {
         let is_named =
             |table: &&Spanned<toml::Table>| table.get_ref().get("name").and_then(toml::Value::as_str) == Some(name);
-        let table = self.config.tool.iter().find(is_named)?;
+        let table = self.config.tool.iter().rfind(is_named)?;
         Some(self.fault(
             table,
             format!("tool.{name}"),

@@ -48,6 +48,12 @@ fn every_fault_has_its_place_and_what_would_be_right() {
             "did you mean `risk`?",
         ),
         (
+            "\n[[tool]]\nname = \"t\"\ndescription = \"d\"\ncomand = [\"t\"]\n",
+            5,
+            &[":5:", "unknown field `comand`"],
+            "did you mean `command`?",
+        ),
+        (
             "[databases.shop]\nsqlit = \"x\"\n",
             2,
             &["`databases.shop.sqlit`", "expected `sqlite`"],

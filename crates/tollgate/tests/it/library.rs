@@ -189,7 +189,9 @@ async fn a_subset_of_the_tools() {
     assert_eq!(some.list(&alice()).await.len(), 1);
     let outcome = some.call(&alice(), Call::tool("list_files", json!({}))).await;
     assert_eq!(outcome.code(), Some(Code::UnknownTool));
-    assert!(outcome.attempt.is_some(), "it is recorded");
+    let records =
+        tollgate::ledger::attempt_records(gate.data_dir(), outcome.attempt.as_ref().unwrap().as_str()).unwrap();
+    assert_eq!(records.last().unwrap().code(), Some("forbidden"), "the ledger knows better");
     assert_eq!(some.call(&alice(), Call::tool("calculate", json!({"expression": "1+1"}))).await.model_text(), "2");
     assert!(tollgate::Subset::new(gate.door(), &["[".to_owned()]).is_err());
 }
