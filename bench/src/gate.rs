@@ -2,7 +2,7 @@
 //! fresh folder, and again after tens of thousands of records and with hundreds of tools.
 
 use std::error::Error;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use schemars::JsonSchema;
@@ -28,7 +28,7 @@ fn shout(text: &str) -> String {
     text.to_uppercase()
 }
 
-async fn house(folder: &Path, more_tools: usize) -> Result<Tollgate, Box<dyn Error>> {
+async fn house(folder: &Path, more_tools: usize) -> Result<Tollgate, Box<dyn Error + Send + Sync>> {
     let mut builder = Tollgate::builder()
         .workspace(folder)
         .data_dir(folder.join("data"))
@@ -43,7 +43,7 @@ async fn house(folder: &Path, more_tools: usize) -> Result<Tollgate, Box<dyn Err
 }
 
 /// Every figure of this file.
-pub(crate) async fn measure(folder: &Path) -> Result<Vec<Row>, Box<dyn Error>> {
+pub(crate) async fn measure(folder: PathBuf) -> Result<Vec<Row>, Box<dyn Error + Send + Sync>> {
     let fresh = folder.join("fresh");
     std::fs::create_dir(&fresh)?;
     let small = house(&fresh, 0).await?;
@@ -69,7 +69,7 @@ fn call(tool: &str) -> Call {
     Call::tool(tool, json!({ "text": "a text of some length, as a model writes it" }))
 }
 
-async fn read(house: &Tollgate, after: &str) -> Result<Row, Box<dyn Error>> {
+async fn read(house: &Tollgate, after: &str) -> Result<Row, Box<dyn Error + Send + Sync>> {
     let (clock, caller) = (SystemClock::new(), caller());
     let (mut bare, mut gated) = (Vec::with_capacity(READS), Vec::with_capacity(READS));
     for round in 0..READS + READS / 10 {
@@ -91,7 +91,7 @@ async fn read(house: &Tollgate, after: &str) -> Result<Row, Box<dyn Error>> {
     Ok(Row { what: format!("read call, added{after}"), value, unit: "µs", aim: 50.0, against })
 }
 
-async fn write(house: &Tollgate, folder: &Path, after: &str) -> Result<Row, Box<dyn Error>> {
+async fn write(house: &Tollgate, folder: &Path, after: &str) -> Result<Row, Box<dyn Error + Send + Sync>> {
     let (clock, caller) = (SystemClock::new(), caller());
     let mut disk = Bare::new(folder)?;
     let (mut bare, mut gated): (Vec<Duration>, Vec<Duration>) = (Vec::new(), Vec::new());

@@ -31,7 +31,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     let scratch = tempfile::tempdir_in(&folder)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    let mut rows = runtime.block_on(gate::measure(scratch.path()))?;
+    // On a worker, where a server's calls come from.
+    let on_worker = runtime.spawn(gate::measure(scratch.path().to_owned()));
+    let mut rows = runtime.block_on(on_worker)?.map_err(|why| why.to_string())?;
     if let Some(tollgate) = tollgate {
         rows.extend(process::measure(&tollgate, scratch.path())?);
     }
