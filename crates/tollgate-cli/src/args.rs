@@ -81,6 +81,15 @@ pub(crate) enum Command {
         #[command(subcommand)]
         action: AuditAction,
     },
+    /// Say what is missing and how to mend it
+    #[command(
+        after_help = "Exit status: 0 well · 1 something must be mended; for `doctor url`: 0 allowed · 3 blocked.\n\nExample:\n  \
+                            tollgate doctor url https://example.com/page"
+    )]
+    Doctor {
+        #[command(subcommand)]
+        action: Option<DoctorAction>,
+    },
     /// Print a completion script
     #[command(
         after_help = "Example:\n  tollgate completions bash > ~/.local/share/bash-completion/completions/tollgate"
@@ -230,6 +239,19 @@ pub(crate) enum AuditAction {
         /// How you found out
         #[arg(long, value_name = "TEXT")]
         note: Option<String>,
+    },
+}
+
+/// `doctor …`.
+#[derive(Subcommand)]
+pub(crate) enum DoctorAction {
+    /// Say whether a URL from a model or a tool may be asked: where does it lead?
+    Url {
+        /// The URL
+        url: String,
+        /// Take these addresses for a name instead of asking the resolver
+        #[arg(long, value_name = "HOST=IP,…", value_delimiter = ',')]
+        resolve: Vec<String>,
     },
 }
 

@@ -1,4 +1,4 @@
-//! The only HTTP client. It asks the origins the operator configured and no other, follows no redirect, knows no
+//! The HTTP client for what the operator configured. It asks those origins and no other, follows no redirect, knows no
 //! ambient proxy, and lets nobody keep it waiting. It does not judge addresses and does not retry.
 
 mod error;
@@ -16,8 +16,9 @@ use tollgate_types::{Secret, limits};
 
 pub use error::ClientError;
 pub use origin::Origin;
+pub(crate) use origin::shown;
 
-/// The only HTTP client. A request goes only to an origin the operator configured.
+/// The HTTP client for configured origins. A request goes only to an origin the operator configured.
 ///
 /// A clone is cheap and shares the connections. The TLS machinery is built at the first request, because starting
 /// should cost nothing.

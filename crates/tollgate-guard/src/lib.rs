@@ -1,7 +1,12 @@
-//! What may leave: the only HTTP client, and redaction.
+//! What may leave: verdicts on addresses, the only HTTP clients, and redaction.
 //!
-//! [`client`] speaks to the origins the operator configured and to nothing else; [`redact`] takes secrets out of what
-//! is about to be recorded, logged or shown.
+//! [`client`] speaks to the origins the operator configured and to nothing else; [`public`] asks the open web, under the
+//! verdicts of [`address`]; [`redact`] takes secrets out of what is about to be recorded, logged or shown.
 
+pub mod address;
+mod check;
 pub mod client;
+pub mod public;
 pub mod redact;
+
+pub use check::{Report, check};

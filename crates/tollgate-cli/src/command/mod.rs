@@ -4,6 +4,7 @@ pub(crate) mod approvals;
 pub(crate) mod audit;
 pub(crate) mod call;
 pub(crate) mod docs;
+pub(crate) mod doctor;
 pub(crate) mod init;
 pub(crate) mod run;
 pub(crate) mod serve;

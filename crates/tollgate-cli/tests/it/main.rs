@@ -7,6 +7,7 @@
 mod approvals;
 mod audit;
 mod call;
+mod doctor;
 mod pages;
 mod programs;
 mod run;

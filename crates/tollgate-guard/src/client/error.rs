@@ -68,7 +68,7 @@ impl ClientError {
         Self::TimedOut { origin, ms: u64::try_from(waited.as_millis()).unwrap_or(u64::MAX) }
     }
 
-    pub(super) fn from_http(origin: String, error: &reqwest::Error) -> Self {
+    pub(crate) fn from_http(origin: String, error: &reqwest::Error) -> Self {
         if error.is_timeout() {
             return Self::timed_out(origin, Duration::from_millis(limits::HTTP_CONNECT_TIMEOUT_MS));
         }

@@ -63,7 +63,7 @@ pub(super) fn parse(text: &str) -> Result<Url, ClientError> {
 }
 
 /// As much of an address as may be shown.
-fn shown(text: &str) -> String {
+pub(crate) fn shown(text: &str) -> String {
     const SHOWN_CHARS_MAX: usize = 200;
     // In a broken address nobody can say where the user information ends, so all of it goes.
     let visible = if text.contains('@') {
