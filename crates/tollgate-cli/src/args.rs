@@ -54,9 +54,13 @@ pub(crate) enum Format {
 pub(crate) enum Command {
     /// Write a commented tollgate.toml
     Init(InitArgs),
-    /// Serve the tools to an MCP client
-    #[command(after_help = "Example, in an MCP client's configuration:\n  {\"mcpServers\": {\"tollgate\": \
-                            {\"command\": \"tollgate\", \"args\": [\"serve\", \"--stdio\", \"--role\", \"developer\"]}}}")]
+    /// Serve the tools over HTTP (MCP, REST), or to one MCP client on standard input and output
+    #[command(
+        after_help = "Over HTTP a client sends its key: `Authorization: Bearer KEY`. The first start makes a client's \
+                            and an operator's; `tollgate keys` makes others.\n\nExample, in the configuration of an MCP \
+                            client that starts its servers:\n  {\"mcpServers\": {\"tollgate\": {\"command\": \"tollgate\", \
+                            \"args\": [\"serve\", \"--stdio\", \"--role\", \"developer\"]}}}"
+    )]
     Serve(ServeArgs),
     /// Let a model work with the tools
     #[command(after_help = "Examples:\n  tollgate run \"how many lines has README.md?\"\n  tollgate run --replay \
@@ -75,6 +79,11 @@ pub(crate) enum Command {
     Approvals {
         #[command(subcommand)]
         action: ApprovalsAction,
+    },
+    /// Make, list and revoke the keys of the HTTP server
+    Keys {
+        #[command(subcommand)]
+        action: KeysAction,
     },
     /// Read, verify and settle the ledger
     Audit {
@@ -120,8 +129,11 @@ pub(crate) struct InitArgs {
 #[derive(Args)]
 pub(crate) struct ServeArgs {
     /// Speak MCP on standard input and output
-    #[arg(long, required = true)]
+    #[arg(long)]
     pub(crate) stdio: bool,
+    /// Where to listen [default: the configuration's `server.bind`, 127.0.0.1:7373]
+    #[arg(long, value_name = "ADDRESS:PORT", conflicts_with = "stdio")]
+    pub(crate) bind: Option<String>,
     /// Only the tools whose names fit one of these globs
     #[arg(long, value_name = "GLOB,…", value_delimiter = ',')]
     pub(crate) tools: Vec<String>,
@@ -198,6 +210,29 @@ pub(crate) enum ApprovalsAction {
     Approve(AnswerArgs),
     /// Say no
     Reject(AnswerArgs),
+}
+
+/// `keys …`.
+#[derive(Subcommand)]
+pub(crate) enum KeysAction {
+    /// Make a key and print it, once
+    #[command(
+        after_help = "Examples:\n  tollgate keys create laptop --role developer\n  tollgate keys create alice --operator"
+    )]
+    Create {
+        /// Who holds it: the subject of its calls
+        name: String,
+        /// Let it answer approvals and read the ledger, and not call
+        #[arg(long)]
+        operator: bool,
+    },
+    /// List them
+    List,
+    /// Make one count for nothing
+    Revoke {
+        /// Its name
+        name: String,
+    },
 }
 
 /// A yes or no.

@@ -43,6 +43,7 @@ async fn run(cli: Cli) -> Result<u8, Failure> {
         Command::Call(args) => command::call::run(&global, args).await,
         Command::Tools { action } => command::tools::run(&global, action).await,
         Command::Approvals { action } => command::approvals::run(&global, action).await,
+        Command::Keys { action } => command::keys::run(&global, action).await,
         Command::Audit { action } => command::audit::run(&global, action).await,
         Command::Doctor { action } => command::doctor::run(&global, action).await,
         Command::Completions { shell } => command::docs::completions(shell),

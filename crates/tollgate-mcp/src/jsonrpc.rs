@@ -2,7 +2,7 @@
 //! that ids are echoed exactly and arguments reach the gate as they came.
 
 pub(crate) mod frame;
-mod scan;
+pub(crate) mod scan;
 #[cfg(test)]
 mod tests;
 
@@ -106,6 +106,26 @@ impl RpcError {
     /// A fault of our own.
     pub(crate) fn internal(detail: &'static str) -> Self {
         Self::new(-32603, format!("Internal error: {detail}"))
+    }
+
+    /// The headers say something else than the body (MCP 2026-07-28, Streamable HTTP: server validation).
+    pub(crate) fn header_mismatch(detail: impl std::fmt::Display) -> Self {
+        Self::new(-32020, format!("Header mismatch: {detail}"))
+    }
+
+    /// No session of this name, or not this client's.
+    pub(crate) fn session_not_found() -> Self {
+        Self::new(-32001, "Session not found")
+    }
+
+    /// More than may be open at once.
+    pub(crate) fn too_many(detail: impl std::fmt::Display) -> Self {
+        Self::new(-32000, format!("Too many: {detail}"))
+    }
+
+    /// Whether the method does not exist.
+    pub(crate) fn is_method_not_found(&self) -> bool {
+        self.code == -32601
     }
 
     /// The request speaks a revision that is not served per request.

@@ -1,6 +1,7 @@
 //! The protocol without I/O: a [`Session`] takes one message and says what is to be done. It holds the one bit of
 //! state that the handshake era has, the negotiated revision; requests of the stateless era neither read nor change it.
 
+pub mod http;
 mod params;
 mod revision;
 mod tools;
@@ -92,9 +93,13 @@ impl Session {
 
     fn dispatch(&mut self, id: &Id, method: &str, params: Option<&RawValue>) -> Result<Action, RpcError> {
         let params = Params::read(params)?;
-        match params.era()? {
-            Era::Stateless => self.dispatch_stateless(id, method, &params),
-            Era::Handshake => self.dispatch_handshake(id, method, &params),
+        self.dispatch_in(params.era()?, id, method, &params)
+    }
+
+    fn dispatch_in(&mut self, era: Era, id: &Id, method: &str, params: &Params<'_>) -> Result<Action, RpcError> {
+        match era {
+            Era::Stateless => self.dispatch_stateless(id, method, params),
+            Era::Handshake => self.dispatch_handshake(id, method, params),
         }
     }
 
@@ -205,6 +210,13 @@ impl Request {
         match &self.ask {
             Ask::Call { progress_token, .. } => progress_token.as_deref(),
             Ask::List { .. } => None,
+        }
+    }
+
+    /// The same request, whose asker cannot be told of progress.
+    fn mute(&mut self) {
+        if let Ask::Call { progress_token, .. } = &mut self.ask {
+            *progress_token = None;
         }
     }
 

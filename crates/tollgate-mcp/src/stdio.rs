@@ -1,7 +1,7 @@
 //! A [`Session`] over a pair of byte streams: one message a line. Reads, runs calls side by side, and writes; nothing
 //! but protocol goes out. All of it ends with the one future that [`serve_stdio`] returns.
 
-mod progress;
+pub(crate) mod progress;
 
 use std::collections::VecDeque;
 use std::io;

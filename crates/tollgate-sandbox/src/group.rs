@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use process_wrap::tokio::{ChildWrapper, CommandWrap, ProcessGroup};
 use rustix::process::{Pid, Signal, test_kill_process_group};
+use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 use tokio::time::{sleep, timeout};
 
-use crate::Launch;
+use crate::launch::Spawn;
+use crate::parent;
 use crate::pipes::Pipes;
 
 /// How long a killed program may take to be gone before we go on without it.
@@ -19,6 +21,7 @@ const CHILDREN_KILL_WAIT_MS: u64 = 50;
 const KILL_POLL_MS: u64 = 1;
 
 /// A running group. Dropping it kills what is left of it.
+#[derive(Debug)]
 pub(crate) struct Group {
     child: Box<dyn ChildWrapper>,
     id: Option<Pid>,
@@ -26,27 +29,41 @@ pub(crate) struct Group {
 }
 
 impl Group {
-    /// Starts the program as the leader of a new group.
-    pub(crate) fn start(launch: &Launch) -> io::Result<Self> {
-        let mut command = CommandWrap::with_new(&launch.program, |command| {
-            command
-                .args(&launch.args)
-                .current_dir(&launch.cwd)
-                .env_clear()
-                .envs(&launch.env)
-                .stdin(Stdio::piped())
-                .stdout(Stdio::piped())
-                .stderr(Stdio::piped());
-        });
-        let child = command.wrap(ProcessGroup::leader()).spawn()?;
-        let id = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
-        Ok(Self { child, id, gone: false })
+    /// Starts the program as the leader of a new group. It does not outlive this process.
+    pub(crate) async fn start(spawn: Spawn) -> io::Result<Self> {
+        parent::start(move || {
+            let mut command = CommandWrap::with_new(&spawn.program, |command| {
+                command
+                    .args(&spawn.args)
+                    .current_dir(&spawn.cwd)
+                    .env_clear()
+                    .envs(&spawn.env)
+                    .stdin(Stdio::piped())
+                    .stdout(Stdio::piped())
+                    .stderr(Stdio::piped());
+                #[cfg(target_os = "linux")]
+                crate::linux::die_with_parent(command);
+            });
+            let child = command.wrap(ProcessGroup::leader()).spawn()?;
+            let id = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+            Ok(Self { child, id, gone: false })
+        })
+        .await
+    }
+
+    /// The group, which is named after its leader.
+    pub(crate) fn id(&self) -> Option<Pid> {
+        self.id
+    }
+
+    /// The three pipes, once.
+    pub(crate) fn take_pipes(&mut self) -> (Option<ChildStdin>, Option<ChildStdout>, Option<ChildStderr>) {
+        (self.child.stdin().take(), self.child.stdout().take(), self.child.stderr().take())
     }
 
     /// The program's ends of its three pipes. They can be taken once.
     pub(crate) fn pipes(&mut self, stdin: Vec<u8>, stdout_bytes_max: usize, stderr_bytes_max: usize) -> Pipes {
-        let (input, output, errors) =
-            (self.child.stdin().take(), self.child.stdout().take(), self.child.stderr().take());
+        let (input, output, errors) = self.take_pipes();
         Pipes::new(input, output, errors, stdin, stdout_bytes_max, stderr_bytes_max)
     }
 
@@ -78,10 +95,17 @@ impl Group {
     }
 }
 
-impl Drop for Group {
-    fn drop(&mut self) {
-        if !self.gone {
+impl Group {
+    /// Kills every process of the group and waits for none.
+    pub(crate) fn kill_now(&mut self) {
+        if !std::mem::replace(&mut self.gone, true) {
             let _ = self.child.start_kill();
         }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.kill_now();
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::Duration;
 
@@ -15,6 +15,19 @@ use crate::pipes::{Pipes, PumpError};
 
 /// How long children may go on printing after the program itself has ended.
 const PIPE_GRACE_MS: u64 = 200;
+
+/// One program to start with [`spawn`](crate::spawn).
+#[derive(Debug, Clone)]
+pub struct Spawn {
+    /// A path, or a name that is looked up in the `PATH` of `env`.
+    pub program: String,
+    /// Its arguments, without its own name.
+    pub args: Vec<String>,
+    /// Where it runs.
+    pub cwd: PathBuf,
+    /// Its whole environment: nothing is inherited. [`base_env`](crate::base_env) is a start.
+    pub env: BTreeMap<String, String>,
+}
 
 /// One program to run to its end.
 #[derive(Debug, Clone)]
@@ -108,7 +121,17 @@ pub async fn run(mut launch: Launch, cancellation: &CancellationToken) -> Result
         return Err(LaunchError::Cancelled);
     }
     let stdin = std::mem::take(&mut launch.stdin);
-    let mut group = Group::start(&launch).map_err(|source| not_started(&launch, source))?;
+    let spawn = Spawn {
+        program: launch.program.clone(),
+        args: std::mem::take(&mut launch.args),
+        cwd: launch.cwd.clone(),
+        env: std::mem::take(&mut launch.env),
+    };
+    let started = tokio::select! {
+        started = Group::start(spawn) => started,
+        () = cancellation.cancelled() => return Err(LaunchError::Cancelled),
+    };
+    let mut group = started.map_err(|source| not_started(&launch.program, &launch.cwd, source))?;
     let mut pipes = group.pipes(stdin, launch.stdout_bytes_max, launch.stderr_bytes_max);
 
     let ended = tokio::select! {
@@ -164,14 +187,14 @@ async fn to_the_end(group: &mut Group, pipes: &mut Pipes) -> Result<ExitStatus, 
 }
 
 /// `ENOENT` has three meanings, and the one that matters is rarely the one that is said.
-fn not_started(launch: &Launch, source: io::Error) -> LaunchError {
-    let program = launch.program.clone();
+pub(crate) fn not_started(program: &str, cwd: &Path, source: io::Error) -> LaunchError {
+    let program = program.to_owned();
     if source.kind() != io::ErrorKind::NotFound {
         return LaunchError::NotStarted { program, source };
     }
-    let reason = if !launch.cwd.is_dir() {
-        format!("its working folder `{}` is not there", launch.cwd.display())
-    } else if program.contains('/') && launch.cwd.join(&program).exists() {
+    let reason = if !cwd.is_dir() {
+        format!("its working folder `{}` is not there", cwd.display())
+    } else if program.contains('/') && cwd.join(&program).exists() {
         "the interpreter that its first line names is not there".to_owned()
     } else {
         return LaunchError::NotFound { program };

@@ -36,6 +36,10 @@ create table results (
     tool text not null, attempt text not null, created integer not null
 ) strict;
 create index results_by_age on results (created);
+create table keys (
+    name text primary key, kind text not null, role text not null, hash text not null unique,
+    created integer not null, revoked integer
+) strict;
 create table unsettled (
     attempt text primary key, call_id text not null, tool text not null, time text not null, caller text not null
 ) strict;

@@ -1,8 +1,10 @@
-//! The state of one data folder: approvals, idempotency keys, whole results, unsettled attempts, and the install key.
+//! The state of one data folder: approvals, idempotency keys, whole results, unsettled attempts, access keys,
+//! and the install key.
 //!
 //! SQLite in WAL mode with `synchronous = FULL`: what a method returned is on the disk. Several processes share it.
 //! The ledger is the record; this is what the gate must look up. Nothing here decides.
 
+mod access;
 mod approval;
 mod database;
 mod error;
@@ -11,6 +13,7 @@ mod key;
 mod result;
 mod unsettled;
 
+pub use access::{AccessKey, KeyKind};
 pub use approval::{Answer, Approval, ApprovalStatus, Binding, Claim, NewApproval};
 pub use database::Store;
 pub use error::StoreError;

@@ -45,6 +45,7 @@ mod tollgate;
 
 pub use builder::Builder;
 pub use error::Error;
+pub use jiff::Timestamp;
 pub use subset::Subset;
 pub use tollgate::Tollgate;
 pub use tollgate_agent as agent;

@@ -1,10 +1,14 @@
-//! `tollgate serve --stdio`: the tools for one MCP client.
+//! `tollgate serve`: the tools over HTTP, or for one MCP client on standard input and output.
 
 use std::io::IsTerminal;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
+use tollgate::config::Loaded;
 use tollgate::mcp::{ServerInfo, serve_stdio};
-use tollgate::{Surface, uuid_v7};
+use tollgate::{CancellationToken, Door, Surface, Tollgate, uuid_v7};
+use tollgate_server::keys::{self, FirstKeys};
+use tollgate_server::{Bound, ServeError, ServeOptions};
 
 use super::{caller, configuration, open};
 use crate::args::{Global, ServeArgs};
@@ -16,17 +20,11 @@ use crate::signal::stopped;
 const ROLE: &str = "reader";
 
 pub(crate) async fn run(global: &Global, args: ServeArgs) -> Result<u8, Failure> {
-    let house = open(global, configuration(global)?).await?;
-    let role = global.role.as_deref().unwrap_or(ROLE);
-    let session = uuid_v7(house.clock().now());
-    let caller = caller(&house, role, Surface::McpStdio)?.with_session(session);
-    let door = if args.tools.is_empty() {
-        house.door()
-    } else {
-        Arc::new(tollgate::Subset::new(house.door(), &args.tools).map_err(Failure::usage)?)
-    };
-    greet(global, &house, role, door.list(&caller).await.len());
-    let info = ServerInfo {
+    if args.stdio { stdio(global, &args).await } else { http(global, &args).await }
+}
+
+fn info() -> ServerInfo {
+    ServerInfo {
         name: "tollgate".into(),
         version: env!("CARGO_PKG_VERSION").into(),
         instructions: Some(
@@ -34,28 +32,125 @@ pub(crate) async fn run(global: &Global, args: ServeArgs) -> Result<u8, Failure>
              `approval_required`: tell the user, and ask again with the same arguments once it is approved."
                 .into(),
         ),
-    };
+    }
+}
+
+/// The house's door, or one to the tools that `--tools` names.
+fn door(house: &Tollgate, args: &ServeArgs) -> Result<Arc<dyn Door>, Failure> {
+    if args.tools.is_empty() {
+        return Ok(house.door());
+    }
+    Ok(Arc::new(tollgate::Subset::new(house.door(), &args.tools).map_err(Failure::usage)?))
+}
+
+async fn stdio(global: &Global, args: &ServeArgs) -> Result<u8, Failure> {
+    let house = open(global, configuration(global)?).await?;
+    let role = global.role.as_deref().unwrap_or(ROLE);
+    let session = uuid_v7(house.clock().now());
+    let caller = caller(&house, role, Surface::McpStdio)?.with_session(session);
+    let door = door(&house, args)?;
+    let tools = door.list(&caller).await.len();
+    greet(global, &house, &format!("MCP on standard input and output · role {role} · {tools} tools"));
+    if !global.quiet && std::io::stdin().is_terminal() {
+        output::err(
+            "this speaks JSON-RPC to an MCP client; to use the tools yourself: `tollgate call`, `tollgate run`\n",
+        );
+    }
     let served = tokio::select! {
-        served = serve_stdio(door, caller, info, tokio::io::stdin(), tokio::io::stdout()) => served,
+        served = serve_stdio(door, caller, info(), tokio::io::stdin(), tokio::io::stdout()) => served,
         () = stopped() => Ok(()),
     };
     house.gate().drain().await;
     served.map(|()| 0).map_err(|error| Failure::internal(error.to_string()))
 }
 
-fn greet(global: &Global, house: &tollgate::Tollgate, role: &str, tools: usize) {
+/// What every start says.
+fn greet(global: &Global, house: &Tollgate, surface: &str) {
+    if !global.quiet {
+        output::err(&format!(
+            "tollgate: {surface} · ledger {} · sandbox {} (programs run without isolation)\n",
+            house.data_dir().join("audit").display(),
+            tollgate::sandbox_level(),
+        ));
+    }
+}
+
+async fn http(global: &Global, args: &ServeArgs) -> Result<u8, Failure> {
+    let loaded = configuration(global)?;
+    let address = address(args, &loaded)?;
+    // Listens before anything slow is done: who comes now waits to be served.
+    let bound = Bound::bind(address, &loaded.data_dir()).await?;
+    let house = open(global, loaded).await?;
+    if let Some(role) = &global.role {
+        caller(&house, role, Surface::Rest)?;
+    }
+    let first = keys::first(house.data_dir(), global.role.as_deref(), &*house.clock()).await?;
+    if first.is_none() && global.role.is_some() {
+        let failure = Failure::usage("over HTTP each key has its own role, and keys were made before");
+        return Err(failure.hint("make another: `tollgate keys create NAME --role ROLE`"));
+    }
+    let role = global.role.as_deref().unwrap_or(keys::ROLE);
+    greet(global, &house, &format!("http://{} · keys have their roles, the first client's is {role}", bound.address()));
+    introduce(global, &bound, &house, first.as_ref());
+    let stop = CancellationToken::new();
+    let mut options = ServeOptions::new(info(), stop.clone());
+    options.door = Some(door(&house, args)?);
+    let stopped = stopped();
+    let mut serving = std::pin::pin!(bound.serve(&house, options));
+    tokio::select! {
+        () = &mut serving => {}
+        () = stopped => {
+            stop.cancel();
+            serving.await;
+        }
+    }
+    Ok(0)
+}
+
+fn address(args: &ServeArgs, loaded: &Loaded) -> Result<SocketAddr, Failure> {
+    let given = args.bind.as_deref().unwrap_or(&loaded.config.server.bind);
+    given.parse().map_err(|_| {
+        Failure::usage(format!("`{given}` is not an address and a port")).hint("such as 127.0.0.1:7373 or [::1]:7373")
+    })
+}
+
+/// The ways in, a client's configuration to copy, and the keys of a first start.
+fn introduce(global: &Global, bound: &Bound, house: &Tollgate, first: Option<&FirstKeys>) {
     if global.quiet {
         return;
     }
+    let url = format!("http://{}", bound.address());
     output::err(&format!(
-        "tollgate: MCP on standard input and output · role {role} · {tools} tools · ledger {} · sandbox {} (programs run \
-         without isolation)\n",
-        house.data_dir().join("audit").display(),
-        tollgate::sandbox_level(),
+        "  MCP      {url}/mcp\n  REST     {url}/api/v1/calls · tools · approvals · audit · events\n  \
+         health   {url}/healthz · /readyz · /metrics · /openapi.json\n"
     ));
-    if std::io::stdin().is_terminal() {
-        output::err(
-            "this speaks JSON-RPC to an MCP client; to use the tools yourself: `tollgate call`, `tollgate run`\n",
-        );
+    let key = match first {
+        Some(first) => {
+            output::err(&format!(
+                "keys, shown this once and kept for their owner in {}:\n  client    {}\n  operator  {}\n",
+                house.data_dir().join("keys").display(),
+                first.client.secret.expose(),
+                first.operator.secret.expose(),
+            ));
+            "the client key above"
+        }
+        None => "a client key",
+    };
+    output::err(&format!(
+        "an MCP client, with {key}:\n  {{\"mcpServers\": {{\"tollgate\": {{\"url\": \"{url}/mcp\", \"headers\": \
+         {{\"Authorization\": \"Bearer KEY\"}}}}}}}}\n"
+    ));
+}
+
+impl From<ServeError> for Failure {
+    fn from(error: ServeError) -> Self {
+        let message = error.to_string();
+        match error {
+            ServeError::Bind { .. } => {
+                Self::usage(message).hint("another address: --bind 127.0.0.1:0 takes a free port")
+            }
+            ServeError::Exposed(_) => Self::usage(message).hint("tollgate keys create NAME"),
+            ServeError::Keys(error) => error.into(),
+        }
     }
 }

@@ -8,6 +8,7 @@ mod approvals;
 mod audit;
 mod call;
 mod doctor;
+mod http;
 mod pages;
 mod programs;
 mod run;

@@ -24,6 +24,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("tollgate-gate", 3),
     ("tollgate-agent", 4),
     ("tollgate", 6),
+    ("tollgate-server", 7),
     ("tollgate-cli", 8),
 ];
 
@@ -43,7 +44,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("process-wrap", &["tollgate-sandbox"]),
     ("reqwest", &["tollgate-guard"]),
     ("rusqlite", &["tollgate-store", "tollgate-tools"]),
-    ("axum", &[]),
+    ("axum", &["tollgate-server"]),
 ];
 
 #[expect(clippy::disallowed_methods, reason = "cargo itself is asked, and no tool runs")]

@@ -2,7 +2,7 @@
 //! pass, no recursion, no memory; the text may be cut off, not UTF-8 or not JSON at all.
 
 /// Whether objects and arrays nest deeper than `levels_max`.
-pub(super) fn is_deeper_than(text: &[u8], levels_max: usize) -> bool {
+pub(crate) fn is_deeper_than(text: &[u8], levels_max: usize) -> bool {
     let mut depth = 0_usize;
     Tokens(text).any(|token| {
         match token {

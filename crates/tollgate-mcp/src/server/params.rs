@@ -29,7 +29,7 @@ pub(super) struct Params<'a> {
     #[serde(rename = "_meta", borrow, default, deserialize_with = "present")]
     meta_raw: Option<&'a RawValue>,
     #[serde(borrow, default, deserialize_with = "present")]
-    name: Option<&'a RawValue>,
+    pub(super) name: Option<&'a RawValue>,
     #[serde(borrow, default, deserialize_with = "present")]
     arguments: Option<&'a RawValue>,
     #[serde(borrow, default, deserialize_with = "present")]
@@ -106,6 +106,11 @@ impl<'a> Params<'a> {
             Some(_) => Err(RpcError::invalid_params(format_args!("`{CLIENT_CAPABILITIES}` must be an object"))),
             None => Err(missing_meta(CLIENT_CAPABILITIES)),
         }
+    }
+
+    /// Which revision `_meta` names, as it came.
+    pub(super) fn asked_version(&self) -> Option<&'a RawValue> {
+        self.meta.protocol_version
     }
 
     /// A member that must be a string.

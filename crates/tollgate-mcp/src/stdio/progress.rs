@@ -15,7 +15,7 @@ use crate::server::{Request, progress_notification};
 const STEPS_MAX: usize = 16;
 
 /// Answers a request; its progress goes to `out` before the answer is returned and never after.
-pub(super) async fn answer(
+pub(crate) async fn answer(
     request: Request,
     door: Arc<dyn Door>,
     caller: Arc<Caller>,

@@ -16,3 +16,4 @@ mod lists;
 mod peer;
 mod schema;
 mod streams;
+mod upstream;

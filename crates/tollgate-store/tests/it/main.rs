@@ -6,8 +6,8 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 use tempfile::TempDir;
 use tollgate_store::{
-    Answer, Approval, ApprovalStatus, Binding, Claim, InstallKey, NewApproval, Reservation, ReservationKey, ResultMeta,
-    Store, StoreError, Unsettled,
+    AccessKey, Answer, Approval, ApprovalStatus, Binding, Claim, InstallKey, KeyKind, NewApproval, Reservation,
+    ReservationKey, ResultMeta, Store, StoreError, Unsettled,
 };
 use tollgate_types::{ApprovalId, AttemptId, CallId, Caller, Digest, Permission, Pin, Risk, Surface, uuid_v7};
 
@@ -268,4 +268,29 @@ async fn a_newer_format_is_refused() {
         .unwrap();
     let error = Store::new(folder.path()).unsettled().await.unwrap_err();
     assert!(error.to_string().contains("format version 99"), "{error}");
+}
+
+fn key(name: &str, kind: KeyKind) -> AccessKey {
+    let hash = format!("hash of {name}");
+    AccessKey { name: name.into(), kind, role: "reader".into(), hash, created: now(), revoked: None }
+}
+
+#[tokio::test]
+async fn the_first_keys_are_made_once_and_a_name_is_given_once() {
+    let (_folder, store) = folder();
+    let first = vec![key("client", KeyKind::Client), key("operator", KeyKind::Operator)];
+    let failed = store.add_first_access_keys(first.clone(), || Err(StoreError::Limit("no disk".into()))).await;
+    assert!(failed.is_err());
+    assert_eq!(store.access_keys().await.unwrap(), [], "what could not be handed over does not count");
+    assert!(store.add_first_access_keys(first.clone(), || Ok(())).await.unwrap());
+    assert!(!store.add_first_access_keys(vec![key("other", KeyKind::Client)], || Ok(())).await.unwrap());
+    assert_eq!(store.access_keys().await.unwrap(), first);
+
+    let later = now() + SignedDuration::from_hours(1);
+    assert_eq!(store.revoke_access_key("client".into(), now()).await.unwrap().revoked, Some(now()));
+    assert_eq!(store.revoke_access_key("client".into(), later).await.unwrap().revoked, Some(now()));
+    assert!(matches!(store.revoke_access_key("nobody".into(), now()).await, Err(StoreError::NotFound(_))));
+    assert!(matches!(store.add_access_key(key("client", KeyKind::Client)).await, Err(StoreError::Conflict(_))));
+    store.add_access_key(key("ci", KeyKind::Client)).await.unwrap();
+    assert_eq!(store.access_keys().await.unwrap().len(), 3);
 }

@@ -1,0 +1,246 @@
+//! The streamable HTTP transport without I/O: what the headers of a POST must say, which status belongs to which error,
+//! and the sessions of the handshake era. Both eras share one endpoint; a server reads the body, asks
+//! [`Endpoint::post`], and writes what it says.
+
+mod headers;
+mod sessions;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::HeaderMap;
+use serde_json::value::RawValue;
+use tokio::sync::mpsc;
+use tollgate_types::{Caller, CancellationToken, Door};
+
+use super::params::{Era, Params};
+use super::{Action, Request, Revision, ServerInfo, Session, cancel};
+use crate::jsonrpc::{self, Id, Message, RpcError};
+use crate::stdio::progress;
+use headers::{Said, check_stateless, one, wants_stream};
+use sessions::{Sessions, UnderWay};
+
+/// Names a session of the handshake era.
+pub const SESSION_ID: &str = "mcp-session-id";
+
+/// One MCP endpoint. Cheap to clone; every clone has the same sessions.
+#[derive(Clone)]
+pub struct Endpoint {
+    info: Arc<ServerInfo>,
+    sessions: Arc<Sessions>,
+}
+
+/// What is to be sent back.
+pub enum Reply {
+    /// A status without a body.
+    Empty(u16),
+    /// One JSON text.
+    Json {
+        /// The status.
+        status: u16,
+        /// The text.
+        body: Vec<u8>,
+        /// The session that this opens, for the header [`SESSION_ID`].
+        session: Option<String>,
+    },
+    /// The door must be asked.
+    Run(Run),
+}
+
+/// A request that only the door can answer.
+pub struct Run {
+    request: Request,
+    /// The session of the handshake era.
+    pub session: Option<String>,
+    /// Whether the answer is wanted as a stream of events; otherwise it is one JSON text.
+    pub is_streamed: bool,
+    /// Ends the request. The asker may fire it too, by a notification in its session.
+    pub cancellation: CancellationToken,
+    /// Whether closing the response cancels the request. In the handshake era it should not be taken for that (MCP
+    /// 2025-11-25, Transports: sending messages).
+    pub ends_with_response: bool,
+    under_way: Option<UnderWay>,
+}
+
+/// A request that cannot be dispatched: the status and the error.
+struct Fault(u16, RpcError);
+
+impl Endpoint {
+    /// An endpoint without sessions.
+    pub fn new(info: ServerInfo) -> Self {
+        Self { info: Arc::new(info), sessions: Arc::default() }
+    }
+
+    /// Takes the body of one POST. `owner` is the authenticated name of the asker; a session is only ever its opener's.
+    /// `now` is of a clock that never goes back.
+    pub fn post(&self, headers: &HeaderMap, body: &[u8], owner: &str, now: Duration) -> Reply {
+        let asker = Asker { headers, owner, now };
+        match jsonrpc::parse(body) {
+            Err(malformed) => json(400, jsonrpc::failure(malformed.id.as_ref(), &malformed.error)),
+            Ok(Message::Blank) => {
+                json(400, jsonrpc::failure(None, &RpcError::invalid_request("the body must be one message")))
+            }
+            Ok(Message::Request { id, method, params }) => self
+                .request(asker, &id, &method, params)
+                .unwrap_or_else(|Fault(status, error)| json(status, jsonrpc::failure(Some(&id), &error))),
+            Ok(Message::Notification { method, params }) => self.notification(asker, &method, params),
+            // We never ask, so nothing waits for it.
+            Ok(Message::Response) => self.in_session(asker, |_| ()),
+        }
+    }
+
+    /// Takes a DELETE: the end of a session. The stateless era has none (405).
+    pub fn delete(&self, headers: &HeaderMap, owner: &str, now: Duration) -> Reply {
+        match (Said::read(headers), one(headers, SESSION_ID)) {
+            (Said::Handshake | Said::Nothing, Ok(Some(session))) => {
+                Reply::Empty(if self.sessions.close(session, owner, now) { 204 } else { 404 })
+            }
+            _ => Reply::Empty(405),
+        }
+    }
+
+    /// How many sessions are open.
+    pub fn sessions(&self) -> usize {
+        self.sessions.count()
+    }
+
+    fn request(&self, asker: Asker<'_>, id: &Id, method: &str, params: Option<&RawValue>) -> Result<Reply, Fault> {
+        let params = Params::read(params).map_err(bad)?;
+        let said = Said::read(asker.headers);
+        if said.is_stateless() || params.asked_version().is_some() {
+            check_stateless(asker.headers, said, method, &params).map_err(bad)?;
+            return self.stateless(asker, id, method, &params);
+        }
+        if params.era().map_err(bad)? == Era::Stateless {
+            return Err(bad(RpcError::header_mismatch("`MCP-Protocol-Version` is missing")));
+        }
+        if method == "initialize" {
+            return self.initialize(asker, id, &params);
+        }
+        let (session, revision) = self.session(asker)?;
+        let mut conversation = self.conversation(Some(revision));
+        // In the handshake era an error is an answer like any other.
+        let request = match conversation.dispatch_in(Era::Handshake, id, method, &params) {
+            Ok(Action::Run(request)) => request,
+            Ok(Action::Reply(body)) => return Ok(json(200, body)),
+            Ok(Action::Ignore | Action::Cancel(_)) => return Ok(Reply::Empty(202)),
+            Err(error) => return Err(Fault(200, error)),
+        };
+        let cancellation = CancellationToken::new();
+        let under_way =
+            self.sessions.enter(&session, id, &cancellation).map_err(|(status, error)| Fault(status, error))?;
+        Ok(Reply::Run(Run {
+            is_streamed: wants_stream(asker.headers, &request),
+            request,
+            session: Some(session),
+            cancellation,
+            ends_with_response: false,
+            under_way: Some(under_way),
+        }))
+    }
+
+    fn stateless(&self, asker: Asker<'_>, id: &Id, method: &str, params: &Params<'_>) -> Result<Reply, Fault> {
+        let action = self.conversation(None).dispatch_in(Era::Stateless, id, method, params).map_err(|error| {
+            // MCP 2026-07-28, Streamable HTTP: protocol version header; Base protocol: error codes.
+            Fault(if error.is_method_not_found() { 404 } else { 400 }, error)
+        })?;
+        Ok(match action {
+            Action::Run(request) => Reply::Run(Run {
+                is_streamed: wants_stream(asker.headers, &request),
+                request,
+                session: None,
+                cancellation: CancellationToken::new(),
+                ends_with_response: true,
+                under_way: None,
+            }),
+            Action::Reply(body) => json(200, body),
+            Action::Ignore | Action::Cancel(_) => Reply::Empty(202),
+        })
+    }
+
+    fn initialize(&self, asker: Asker<'_>, id: &Id, params: &Params<'_>) -> Result<Reply, Fault> {
+        let mut conversation = self.conversation(None);
+        let action = conversation.dispatch_in(Era::Handshake, id, "initialize", params);
+        let action = action.map_err(|error| Fault(200, error))?;
+        let (Action::Reply(body), Some(revision)) = (action, conversation.handshake) else {
+            return Err(Fault(500, RpcError::internal("`initialize` was not answered")));
+        };
+        let session = self.sessions.open(asker.owner, revision, asker.now).map_err(|error| Fault(429, error))?;
+        Ok(Reply::Json { status: 200, body, session: Some(session) })
+    }
+
+    fn notification(&self, asker: Asker<'_>, method: &str, params: Option<&RawValue>) -> Reply {
+        if Said::read(asker.headers).is_stateless() {
+            return Reply::Empty(202);
+        }
+        self.in_session(asker, |session| {
+            if method == "notifications/cancelled"
+                && let Action::Cancel(id) = cancel(params)
+            {
+                self.sessions.cancel(session, &id);
+            }
+        })
+    }
+
+    /// Accepts what needs no answer, if it comes in a session.
+    fn in_session(&self, asker: Asker<'_>, take: impl FnOnce(&str)) -> Reply {
+        match self.session(asker) {
+            Ok((session, _)) => {
+                take(&session);
+                Reply::Empty(202)
+            }
+            Err(Fault(status, error)) => json(status, jsonrpc::failure(None, &error)),
+        }
+    }
+
+    fn session(&self, asker: Asker<'_>) -> Result<(String, Revision), Fault> {
+        match one(asker.headers, SESSION_ID) {
+            Ok(Some(session)) => self
+                .sessions
+                .find(session, asker.owner, asker.now)
+                .map(|revision| (session.to_owned(), revision))
+                .ok_or_else(|| Fault(404, RpcError::session_not_found())),
+            Ok(None) => Err(bad(RpcError::invalid_request(
+                "`initialize` first and send `Mcp-Session-Id`, or say `MCP-Protocol-Version: 2026-07-28`",
+            ))),
+            Err(()) => Err(bad(RpcError::invalid_request("`Mcp-Session-Id` must be there once, in visible ASCII"))),
+        }
+    }
+
+    fn conversation(&self, handshake: Option<Revision>) -> Session {
+        Session { info: Arc::clone(&self.info), handshake }
+    }
+}
+
+impl Run {
+    /// Asks the door. Progress goes to `out` as it comes, and the answer is returned: each a JSON text on one line. None
+    /// when the request was cancelled; it must then not be answered.
+    pub async fn answer(self, door: Arc<dyn Door>, caller: Arc<Caller>, out: mpsc::Sender<Vec<u8>>) -> Option<Vec<u8>> {
+        let Self { mut request, is_streamed, cancellation, under_way, .. } = self;
+        if !is_streamed {
+            request.mute();
+        }
+        let answered = tokio::select! {
+            biased;
+            () = cancellation.cancelled() => None,
+            line = progress::answer(request, door, caller, out) => Some(line),
+        };
+        drop(under_way);
+        answered
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Asker<'a> {
+    headers: &'a HeaderMap,
+    owner: &'a str,
+    now: Duration,
+}
+
+fn bad(error: RpcError) -> Fault {
+    Fault(400, error)
+}
+
+fn json(status: u16, body: Vec<u8>) -> Reply {
+    Reply::Json { status, body, session: None }
+}

@@ -1,0 +1,30 @@
+//! The servers that Tollgate calls: our own raw client of MCP, over stdio and streamable HTTP, in both eras.
+//!
+//! [`Upstreams`] holds servers by name and gives their tools as [`Tool`](tollgate_types::Tool)s. Messages stay raw text
+//! until somebody needs a part of them, so that fields, kinds of content and numbers that are not known here pass
+//! unharmed; one tool that makes no sense costs itself and no other; and every wait and every size has a bound. Nothing
+//! here decides whether a call may happen, and nothing a server says of itself is believed.
+
+mod config;
+mod definition;
+mod fault;
+mod handshake;
+mod http;
+mod link;
+mod list;
+mod message;
+mod name;
+mod outcome;
+mod pending;
+mod server;
+mod sse;
+mod status;
+mod stdio;
+mod tool;
+mod traces;
+mod upstreams;
+
+pub use config::{Limits, Override, Start, UpstreamConfig, UpstreamError, UpstreamKind};
+pub use status::{Quarantined, UpstreamState, UpstreamStatus};
+pub use traces::Noise;
+pub use upstreams::{OnChange, Upstreams};

@@ -1,0 +1,195 @@
+//! What the operator says of a server, and the bounds on what it may do to us.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use globset::{Glob, GlobMatcher};
+use tollgate_guard::client::{ClientError, Origin};
+use tollgate_types::{Permission, Risk, Secret, limits};
+
+/// A server's name: what fits into a tool's name beside the tool's own.
+const SERVER_NAME_CHARS_MAX: usize = 32;
+
+/// A server to call.
+#[derive(Debug, Clone)]
+pub struct UpstreamConfig {
+    /// The name under which its tools stand: letters, digits, `-` and single `_`.
+    pub name: String,
+    /// How it is reached.
+    pub kind: UpstreamKind,
+    /// When it is started.
+    pub start: Start,
+    /// What the operator says of its tools. All that fit apply, in order: a later one wins.
+    pub overrides: Vec<Override>,
+}
+
+/// How a server is reached.
+#[derive(Debug, Clone)]
+pub enum UpstreamKind {
+    /// A program that speaks on its standard input and output.
+    Stdio {
+        /// A path, or a name that is looked up in `PATH`.
+        command: String,
+        /// Its arguments.
+        args: Vec<String>,
+        /// Its environment on top of [`base_env`](tollgate_sandbox::base_env); nothing else is inherited.
+        env: BTreeMap<String, Secret>,
+        /// Where it runs.
+        cwd: PathBuf,
+    },
+    /// A streamable HTTP endpoint.
+    Http {
+        /// Its address. No other origin is asked, and no redirect followed.
+        url: String,
+        /// What goes with every request.
+        headers: Vec<(String, Secret)>,
+    },
+}
+
+/// When a server is started.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Start {
+    /// At its first use: a call, or the first time its tools are asked for.
+    #[default]
+    Lazy,
+    /// At once; and again by itself, should it end.
+    Eager,
+}
+
+/// What the operator says of some tools of a server.
+#[derive(Debug, Clone, Default)]
+pub struct Override {
+    /// A glob over the server's own names for them.
+    pub tools: String,
+    /// What they do to the world; unsaid: dangerous.
+    pub risk: Option<Risk>,
+    /// What they need; unsaid: network.
+    pub permission: Option<Permission>,
+    /// What the model reads instead of the server's text.
+    pub description: Option<String>,
+}
+
+/// The bounds on every server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// How long a stdio server may take to say which era it speaks, before the older handshake is tried.
+    pub probe: Duration,
+    /// The same for the handshake; a server may need long to start.
+    pub handshake: Duration,
+    /// How long listing all tools may take.
+    pub list: Duration,
+    /// One message from a server.
+    pub response_bytes_max: usize,
+    /// The first pause before a server that ended is started again; doubled each time.
+    pub pause_min: Duration,
+    /// The longest such pause.
+    pub pause_max: Duration,
+    /// A server that was up for this long begins anew with the first pause.
+    pub sustained: Duration,
+    /// How long a server may take to end after its input was closed.
+    pub stop: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            probe: Duration::from_secs(2),
+            handshake: Duration::from_secs(60),
+            list: Duration::from_millis(limits::UPSTREAM_LIST_TIMEOUT_MS),
+            response_bytes_max: 16 * 1024 * 1024,
+            pause_min: Duration::from_millis(500),
+            pause_max: Duration::from_secs(60),
+            sustained: Duration::from_secs(60),
+            stop: Duration::from_secs(1),
+        }
+    }
+}
+
+/// Why a server can not be used as it is configured.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum UpstreamError {
+    /// The name can not stand in the names of tools.
+    #[error("`{name}` can not be the name of a server: {problem}")]
+    BadName {
+        /// The name.
+        name: String,
+        /// What is wrong with it.
+        problem: &'static str,
+    },
+    /// Two servers have one name.
+    #[error("two servers are named `{name}`")]
+    Duplicate {
+        /// The name.
+        name: String,
+    },
+    /// The address is none.
+    #[error("the server `{name}`: {source}")]
+    BadUrl {
+        /// The server.
+        name: String,
+        /// What is wrong with it.
+        source: ClientError,
+    },
+    /// A pattern is none.
+    #[error("the server `{name}`: `{glob}` is not a pattern: {problem}")]
+    BadGlob {
+        /// The server.
+        name: String,
+        /// The pattern.
+        glob: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+}
+
+/// An override, ready to be applied.
+#[derive(Debug)]
+pub(super) struct Rule {
+    pub(super) matcher: GlobMatcher,
+    pub(super) said: Override,
+}
+
+impl UpstreamConfig {
+    /// A server with nothing said of it but how it is reached.
+    pub fn new(name: impl Into<String>, kind: UpstreamKind) -> Self {
+        Self { name: name.into(), kind, start: Start::default(), overrides: Vec::new() }
+    }
+
+    pub(super) fn check(&self) -> Result<(), UpstreamError> {
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+        let problem = if self.name.is_empty() {
+            "it is empty"
+        } else if self.name.len() > SERVER_NAME_CHARS_MAX {
+            "it has more than 32 characters"
+        } else if !self.name.chars().all(is_plain) {
+            "it has characters other than letters, digits, `_` and `-`"
+        } else if self.name.contains("__") || self.name.starts_with('_') || self.name.ends_with('_') {
+            "`__` separates the parts of a tool's name: use single `_`, and none at an end"
+        } else {
+            return self.check_url();
+        };
+        Err(UpstreamError::BadName { name: self.name.clone(), problem })
+    }
+
+    fn check_url(&self) -> Result<(), UpstreamError> {
+        match &self.kind {
+            UpstreamKind::Http { url, .. } => {
+                Origin::of(url).map(|_| ()).map_err(|source| UpstreamError::BadUrl { name: self.name.clone(), source })
+            }
+            UpstreamKind::Stdio { .. } => Ok(()),
+        }
+    }
+
+    pub(super) fn rules(&self) -> Result<Vec<Rule>, UpstreamError> {
+        let rule = |said: &Override| match Glob::new(&said.tools) {
+            Ok(glob) => Ok(Rule { matcher: glob.compile_matcher(), said: said.clone() }),
+            Err(error) => Err(UpstreamError::BadGlob {
+                name: self.name.clone(),
+                glob: said.tools.clone(),
+                problem: error.kind().to_string(),
+            }),
+        };
+        self.overrides.iter().map(rule).collect()
+    }
+}

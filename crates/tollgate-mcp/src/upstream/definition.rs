@@ -1,0 +1,146 @@
+//! A server's tools as definitions: each is read apart, and what makes no sense is set aside with the reason.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+use tollgate_catalog::Catalog;
+use tollgate_types::{Annotations, Permission, Risk, Source, SourceKind, ToolDefinition, limits};
+
+use super::config::Rule;
+use super::name;
+use super::status::Quarantined;
+use crate::jsonrpc::scan::is_deeper_than;
+
+/// A tool's whole text as the server sent it.
+const TOOL_BYTES_MAX: usize = 1024 * 1024;
+const NAME_CHARS_SHOWN: usize = 128;
+const HASH_CHARS: usize = 64;
+
+/// A tool that can be used.
+#[derive(Debug)]
+pub(super) struct Known {
+    pub(super) definition: ToolDefinition,
+    /// The server's own name for it.
+    pub(super) remote: String,
+}
+
+/// A list, sorted.
+#[derive(Debug, Default)]
+pub(super) struct Sorted {
+    pub(super) known: Vec<Known>,
+    pub(super) quarantined: Vec<Quarantined>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RawTool<'a> {
+    #[serde(borrow)]
+    name: Cow<'a, str>,
+    #[serde(borrow, default)]
+    title: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    description: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    input_schema: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    output_schema: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    annotations: Option<&'a RawValue>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Hints {
+    read_only_hint: Option<bool>,
+    destructive_hint: Option<bool>,
+    idempotent_hint: Option<bool>,
+    open_world_hint: Option<bool>,
+}
+
+/// Sorts a list. `repeats_headers`: the server is owed parameters as headers, which are not sent yet.
+pub(super) fn sort(server: &str, rules: &[Rule], raws: &[Box<RawValue>], repeats_headers: bool) -> Sorted {
+    let mut sorted = Sorted::default();
+    // The catalog knows best what can be registered; this one is thrown away.
+    let catalog = Catalog::new();
+    for (index, raw) in raws.iter().enumerate() {
+        let known = read(server, rules, raw, repeats_headers).and_then(|known| {
+            let registered = catalog.register(known.definition.clone());
+            registered.map(|_| known).map_err(|error| (None, error.to_string()))
+        });
+        match known {
+            Ok(known) => sorted.known.push(known),
+            Err((tool, reason)) => {
+                let tool = tool.or_else(|| name_of(raw)).unwrap_or_else(|| format!("number {}", index + 1));
+                sorted.quarantined.push(Quarantined { tool, reason });
+            }
+        }
+    }
+    sorted
+}
+
+fn name_of(raw: &RawValue) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Named<'a> {
+        #[serde(borrow)]
+        name: Cow<'a, str>,
+    }
+    let named: Named<'_> = serde_json::from_str(raw.get()).ok()?;
+    Some(named.name.chars().take(NAME_CHARS_SHOWN).flat_map(char::escape_debug).collect())
+}
+
+fn read(
+    server: &str,
+    rules: &[Rule],
+    raw: &RawValue,
+    repeats_headers: bool,
+) -> Result<Known, (Option<String>, String)> {
+    let because = |reason: &str| (None, reason.to_owned());
+    if raw.get().len() > TOOL_BYTES_MAX {
+        return Err(because("its definition is larger than 1 MiB"));
+    }
+    if is_deeper_than(raw.get().as_bytes(), limits::JSON_DEPTH_MAX) {
+        return Err((None, format!("its definition is nested deeper than {} levels", limits::JSON_DEPTH_MAX)));
+    }
+    let tool: RawTool<'_> = serde_json::from_str(raw.get()).map_err(|error| (None, error.to_string()))?;
+    if tool.name.is_empty() {
+        return Err(because("its name is empty"));
+    }
+    let input = tool.input_schema.ok_or_else(|| because("it has no `inputSchema`"))?;
+    if repeats_headers && input.get().contains("x-mcp-header") {
+        return Err(because("it wants parameters as headers (`x-mcp-header`), which are not sent yet"));
+    }
+    let value = |raw: &RawValue| serde_json::from_str::<Value>(raw.get()).map_err(|error| (None, error.to_string()));
+    let description = tool.description.or_else(|| tool.title.clone()).unwrap_or_else(|| tool.name.clone());
+    let mut definition = ToolDefinition::new(name::local(server, &tool.name), description);
+    definition.title = tool.title.map(Cow::into_owned);
+    definition.input_schema = value(input)?;
+    definition.output_schema = tool.output_schema.map(value).transpose()?;
+    definition.annotations = annotations(tool.annotations);
+    definition.source = Source {
+        server: Some(server.to_owned()),
+        version: Some(format!("sha256:{}", name::hex(raw.get().as_bytes(), HASH_CHARS))),
+        ..Source::of(SourceKind::Mcp)
+    };
+    // What a server says of its own harmlessness is a hint for people (MCP, Tools: annotations are untrusted).
+    (definition.risk, definition.permission) = (Risk::Dangerous, Permission::Network);
+    for rule in rules.iter().filter(|rule| rule.matcher.is_match(&*tool.name)) {
+        definition.risk = rule.said.risk.unwrap_or(definition.risk);
+        definition.permission = rule.said.permission.unwrap_or(definition.permission);
+        if let Some(description) = &rule.said.description {
+            definition.description.clone_from(description);
+        }
+    }
+    Ok(Known { definition, remote: tool.name.into_owned() })
+}
+
+fn annotations(raw: Option<&RawValue>) -> Annotations {
+    let hints: Hints = raw.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
+    Annotations {
+        read_only: hints.read_only_hint,
+        destructive: hints.destructive_hint,
+        idempotent: hints.idempotent_hint,
+        open_world: hints.open_world_hint,
+    }
+}

@@ -1,0 +1,63 @@
+//! Why a question to a server brought no answer that can be used.
+
+use tollgate_guard::client::ClientError;
+
+use super::message::RpcFailure;
+
+/// Why a question brought no answer that can be used.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Fault {
+    /// The server answered with an error.
+    #[error("error {}: {}", .0.code, .0.message)]
+    Rpc(RpcFailure),
+    /// HTTP has a word for it.
+    #[error("the server answered HTTP {status}{}", said(.text))]
+    Http {
+        /// The status.
+        status: u16,
+        /// The beginning of the body.
+        text: String,
+    },
+    /// The session is not known any more; it can be renewed.
+    #[error("the server forgot the session")]
+    SessionLost,
+    /// The server is not there; nothing was asked.
+    #[error("{0}")]
+    Unreachable(String),
+    /// The server went away, before or after it understood the question.
+    #[error("{0}")]
+    Closed(String),
+    /// The answer is none.
+    #[error("{0}")]
+    Broken(String),
+    /// The answer is larger than allowed.
+    #[error("the answer is larger than {limit_bytes} bytes")]
+    TooLarge {
+        /// What was allowed.
+        limit_bytes: usize,
+    },
+    /// No answer came in time.
+    #[error("no answer within {ms} ms")]
+    TimedOut {
+        /// How long we waited.
+        ms: u128,
+    },
+}
+
+fn said(text: &str) -> String {
+    if text.is_empty() { String::new() } else { format!(": {text}") }
+}
+
+impl From<ClientError> for Fault {
+    fn from(error: ClientError) -> Self {
+        match error {
+            ClientError::TooLarge { limit_bytes } => Self::TooLarge { limit_bytes },
+            ClientError::Closed { .. } => Self::Closed(error.to_string()),
+            ClientError::TimedOut { .. }
+            | ClientError::Connect { .. }
+            | ClientError::BadUrl { .. }
+            | ClientError::BadRequest { .. }
+            | ClientError::NotAllowed { .. } => Self::Unreachable(error.to_string()),
+        }
+    }
+}

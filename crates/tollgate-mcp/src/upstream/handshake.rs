@@ -1,0 +1,91 @@
+//! Which era a server speaks (MCP 2026-07-28, Versioning: dual-era clients), found out without trusting it to be quick
+//! or to know the question.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::config::Limits;
+use super::fault::Fault;
+use super::link::Link;
+use super::message::Ask;
+use crate::server::Revision;
+
+/// What an earlier start found out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Memory {
+    /// It answered the probe: wait longer for it next time.
+    Stateless,
+    /// It did not: do not probe again.
+    Handshake,
+}
+
+/// Errors that only a server of the stateless era gives: a header is wrong, a capability is missing.
+const STATELESS_ERRORS: [i64; 2] = [-32020, -32021];
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Discovered<'a> {
+    #[serde(borrow)]
+    supported_versions: Vec<Cow<'a, str>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Initialized<'a> {
+    #[serde(borrow)]
+    protocol_version: Cow<'a, str>,
+}
+
+/// Agrees on a revision.
+pub(super) async fn greet(link: &Link, memory: Option<Memory>, limits: &Limits) -> Result<(), Fault> {
+    if memory != Some(Memory::Handshake) && probe(link, memory, limits).await? {
+        link.agree(Revision::V2026_07_28);
+        return Ok(());
+    }
+    let result = match link.ask_within(limits.handshake, Ask::Initialize).await {
+        // It answered the probe when we no longer waited, and holds to the era of the first question.
+        Err(Fault::Rpc(_)) if link.discovered_late() => {
+            link.agree(Revision::V2026_07_28);
+            return Ok(());
+        }
+        result => result?,
+    };
+    link.agree(negotiated(&result)?);
+    link.tell_initialized().await
+}
+
+/// Whether the server speaks the stateless era. Any error, and silence, mean that it does not; only a server that is
+/// not there, or lets nobody in, is no answer.
+async fn probe(link: &Link, memory: Option<Memory>, limits: &Limits) -> Result<bool, Fault> {
+    let is_quick = link.is_stdio() && memory.is_none();
+    let wait = if is_quick { limits.probe } else { limits.handshake };
+    match link.ask_within(wait, Ask::Discover).await {
+        Ok(result) => Ok(speaks_stateless(&result)),
+        Err(Fault::Rpc(failure)) => Ok(STATELESS_ERRORS.contains(&failure.code)),
+        Err(Fault::TimedOut { .. } | Fault::Broken(_) | Fault::SessionLost | Fault::TooLarge { .. }) => Ok(false),
+        Err(Fault::Http { status, text }) => match status {
+            401 | 403 | 407 | 429 | 500.. => Err(Fault::Http { status, text }),
+            _ => Ok(false),
+        },
+        Err(fault @ (Fault::Closed(_) | Fault::Unreachable(_))) => Err(fault),
+    }
+}
+
+fn speaks_stateless(result: &RawValue) -> bool {
+    let discovered = serde_json::from_str::<Discovered<'_>>(result.get());
+    discovered.is_ok_and(|it| it.supported_versions.iter().any(|version| version == Revision::V2026_07_28.as_str()))
+}
+
+/// The revision that the answer to `initialize` names.
+pub(super) fn negotiated(result: &RawValue) -> Result<Revision, Fault> {
+    let Ok(initialized) = serde_json::from_str::<Initialized<'_>>(result.get()) else {
+        return Err(Fault::Broken("the answer to `initialize` names no revision of the protocol".to_owned()));
+    };
+    let named = &*initialized.protocol_version;
+    Revision::HANDSHAKE.into_iter().find(|revision| revision.as_str() == named).ok_or_else(|| {
+        let shown: String = named.chars().take(40).flat_map(char::escape_debug).collect();
+        Fault::Broken(format!("the server speaks revision `{shown}`, which is not spoken here"))
+    })
+}

@@ -1,0 +1,276 @@
+//! A server behind streamable HTTP: one POST a question; the answer is JSON or a stream of events. The older era may
+//! hand out a session, which is renewed once when the server forgets it.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use serde_json::value::RawValue;
+use tokio::sync::Notify;
+use tollgate_guard::client::{Client, Request, Response};
+use tollgate_types::{Progress, ProgressUpdate, Secret, limits};
+
+use super::config::Limits;
+use super::fault::Fault;
+use super::handshake;
+use super::message::{self, Ask, Incoming};
+use super::sse::Events;
+use super::traces::Traces;
+use crate::server::Revision;
+
+/// Whoever asks has a shorter bound of their own.
+const WAIT: Duration = Duration::from_millis(limits::TOOL_TIMEOUT_MS_MAX);
+/// For what needs no answer.
+const TELL_WAIT: Duration = Duration::from_secs(5);
+const ERROR_BODY_BYTES_MAX: usize = 64 * 1024;
+const EXCERPT_CHARS_MAX: usize = 300;
+/// A session's id: visible ASCII (MCP 2025-11-25, Transports: session management).
+const SESSION_CHARS_MAX: usize = 1024;
+
+/// The endpoint.
+#[derive(Debug)]
+pub(super) struct HttpLink {
+    client: Client,
+    url: String,
+    headers: Vec<(String, Secret)>,
+    issued: AtomicU64,
+    session: Mutex<Option<String>>,
+    renewing: tokio::sync::Mutex<()>,
+    limits: Limits,
+    traces: Arc<Traces>,
+    list_changed: Arc<Notify>,
+}
+
+impl HttpLink {
+    pub(super) fn new(
+        client: Client,
+        url: String,
+        headers: Vec<(String, Secret)>,
+        limits: Limits,
+        traces: Arc<Traces>,
+        list_changed: Arc<Notify>,
+    ) -> Self {
+        let (issued, session, renewing) = (AtomicU64::new(0), Mutex::new(None), tokio::sync::Mutex::new(()));
+        Self { client, url, headers, issued, session, renewing, limits, traces, list_changed }
+    }
+
+    fn session(&self) -> Option<String> {
+        self.session.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set_session(&self, session: Option<String>) {
+        *self.session.lock().unwrap_or_else(PoisonError::into_inner) = session;
+    }
+
+    /// Asks and waits, however long it takes. Dropping the future closes the request.
+    pub(super) async fn ask(
+        &self,
+        ask: Ask<'_>,
+        agreed: Option<Revision>,
+        progress: &Progress,
+    ) -> Result<Box<RawValue>, Fault> {
+        let session = self.session().filter(|_| !matches!(ask, Ask::Initialize | Ask::Discover));
+        match self.exchange(ask, agreed, session.as_deref(), progress).await {
+            Err(Fault::SessionLost) => {
+                self.renew(session.as_deref()).await?;
+                self.exchange(ask, agreed, self.session().as_deref(), progress).await
+            }
+            answered => answered,
+        }
+    }
+
+    /// A new session in place of `lost`, once for all who lost it.
+    async fn renew(&self, lost: Option<&str>) -> Result<(), Fault> {
+        let _turn = self.renewing.lock().await;
+        if self.session().as_deref() != lost {
+            return Ok(());
+        }
+        self.set_session(None);
+        let result = self.exchange(Ask::Initialize, None, None, &Progress::none()).await?;
+        let revision = handshake::negotiated(&result)?;
+        self.tell(message::INITIALIZED, Some(revision)).await
+    }
+
+    pub(super) async fn tell(&self, body: &[u8], agreed: Option<Revision>) -> Result<(), Fault> {
+        let mut request = self.request("POST", self.session().as_deref(), Some(body.to_vec()));
+        request.timeout = TELL_WAIT;
+        request.headers.extend(agreed.map(|revision| header("MCP-Protocol-Version", revision.as_str())));
+        let response = self.client.send(request).await?;
+        match response.status {
+            200..=299 => Ok(()),
+            status => Err(Fault::Http { status, text: String::new() }),
+        }
+    }
+
+    /// Tells the server that its session is over; it may not care.
+    pub(super) async fn end_session(&self) {
+        let Some(session) = self.session() else { return };
+        let mut request = self.request("DELETE", Some(&session), None);
+        request.timeout = TELL_WAIT;
+        let _ = self.client.send(request).await;
+    }
+
+    fn request(&self, method: &str, session: Option<&str>, body: Option<Vec<u8>>) -> Request {
+        let mut headers = vec![header("Accept", "application/json, text/event-stream")];
+        if body.is_some() {
+            headers.push(header("Content-Type", "application/json"));
+        }
+        headers.extend(session.map(|session| header("Mcp-Session-Id", session)));
+        let (url, secret_headers) = (self.url.clone(), self.headers.clone());
+        Request { method: method.to_owned(), url, headers, secret_headers, body, timeout: WAIT }
+    }
+
+    async fn exchange(
+        &self,
+        ask: Ask<'_>,
+        agreed: Option<Revision>,
+        session: Option<&str>,
+        progress: &Progress,
+    ) -> Result<Box<RawValue>, Fault> {
+        let number = self.issued.fetch_add(1, Ordering::Relaxed) + 1;
+        let id = number.to_string();
+        let mut request = self.request("POST", session, Some(message::request(&id, number, ask, agreed)));
+        if ask.is_stateless(agreed) {
+            // MCP 2026-07-28, Transports: request headers.
+            request.headers.push(header("MCP-Protocol-Version", Revision::V2026_07_28.as_str()));
+            request.headers.push(header("Mcp-Method", ask.method()));
+            request.headers.extend(ask.name().map(|name| ("Mcp-Name".to_owned(), header_value(name))));
+        } else if let Some(revision) = agreed {
+            request.headers.push(header("MCP-Protocol-Version", revision.as_str()));
+        }
+        let response = self.client.send(request).await?;
+        if response.status == 404 && session.is_some() {
+            return Err(Fault::SessionLost);
+        }
+        if response.status != 200 {
+            return Err(refused(response).await);
+        }
+        if matches!(ask, Ask::Initialize) {
+            let is_session =
+                |text: &&str| text.len() <= SESSION_CHARS_MAX && text.bytes().all(|b| b.is_ascii_graphic());
+            self.set_session(response.header("mcp-session-id").filter(is_session).map(ToOwned::to_owned));
+        }
+        let mut reader = Reader { link: self, id: &id, progress, answer: None };
+        if response.header("content-type").is_some_and(|kind| kind.trim_start().starts_with("text/event-stream")) {
+            reader.read_events(response).await
+        } else {
+            let body = response.bytes(self.limits.response_bytes_max, WAIT).await?;
+            reader.take(&body);
+            reader
+                .answer
+                .unwrap_or_else(|| Err(Fault::Broken("the answer is not the one that was asked for".to_owned())))
+        }
+    }
+}
+
+fn header(name: &str, value: &str) -> (String, String) {
+    (name.to_owned(), value.to_owned())
+}
+
+/// A name as a header's value: what can not stand there as it is goes as Base64 (MCP 2026-07-28, Transports).
+fn header_value(name: &str) -> String {
+    let is_plain = name.bytes().all(|byte| matches!(byte, b' '..=b'~')) && name.trim() == name;
+    if is_plain && !name.starts_with("=?") {
+        return name.to_owned();
+    }
+    format!("=?base64?{}?=", BASE64_STANDARD.encode(name))
+}
+
+/// An answer that HTTP says is none. Its body may still say more.
+async fn refused(response: Response) -> Fault {
+    let status = response.status;
+    let body = response.bytes(ERROR_BODY_BYTES_MAX, TELL_WAIT).await.unwrap_or_default();
+    match message::read(&body) {
+        Some(Incoming::Response { answer: Err(failure), .. }) if !matches!(status, 401 | 403) => Fault::Rpc(failure),
+        _ => {
+            let text = String::from_utf8_lossy(&body);
+            let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            let is_page = line.starts_with('<');
+            let text = if is_page { String::new() } else { line.chars().take(EXCERPT_CHARS_MAX).collect() };
+            Fault::Http { status, text }
+        }
+    }
+}
+
+/// Finds the answer among the messages of one response.
+struct Reader<'a> {
+    link: &'a HttpLink,
+    id: &'a str,
+    progress: &'a Progress,
+    answer: Option<Result<Box<RawValue>, Fault>>,
+}
+
+impl Reader<'_> {
+    async fn read_events(&mut self, mut response: Response) -> Result<Box<RawValue>, Fault> {
+        let limit_bytes = self.link.limits.response_bytes_max;
+        let mut events = Events::default();
+        while let Some(piece) = response.next_chunk(WAIT).await? {
+            if events.feed(&piece, limit_bytes, |data| self.take(data)).is_err() {
+                return Err(Fault::TooLarge { limit_bytes });
+            }
+            if let Some(answer) = self.answer.take() {
+                return answer;
+            }
+        }
+        Err(Fault::Closed("the server ended its stream without an answer".to_owned()))
+    }
+
+    fn take(&mut self, frame: &[u8]) {
+        if frame.is_empty() {
+            return;
+        }
+        match message::read(frame) {
+            Some(Incoming::Response { id, answer }) if id == self.id && self.answer.is_none() => {
+                self.answer = Some(answer.map_err(Fault::Rpc));
+            }
+            // An error that could not read our id is still the answer: there is no other question on this response.
+            Some(Incoming::Response { id: "null", answer: Err(failure) }) if self.answer.is_none() => {
+                self.answer = Some(Err(Fault::Rpc(failure)));
+            }
+            Some(Incoming::Response { id, .. }) if id == self.id => self.link.traces.stale_answer(),
+            Some(Incoming::Response { .. }) => self.link.traces.unknown_id(),
+            Some(Incoming::Notification { method, params }) => match &*method {
+                "notifications/progress" => self.step(params),
+                "notifications/tools/list_changed" => self.link.list_changed.notify_one(),
+                _ => {}
+            },
+            // We declared no capability: nothing may be asked of us, and nothing is answered.
+            Some(Incoming::Request { .. }) => {}
+            None => self.link.traces.line(frame),
+        }
+    }
+
+    fn step(&self, params: Option<&RawValue>) {
+        #[derive(serde::Deserialize)]
+        struct Step {
+            progress: f64,
+            total: Option<f64>,
+            message: Option<String>,
+        }
+        if let Some(step) = params.and_then(|raw| serde_json::from_str::<Step>(raw.get()).ok()) {
+            let Step { progress, total, message } = step;
+            self.progress.report(ProgressUpdate { progress, total, message });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_stand_in_headers() {
+        for (name, value) in [
+            ("get_sum", "get_sum"),
+            ("a b", "a b"),
+            (" a", "=?base64?IGE=?="),
+            ("求和", "=?base64?5rGC5ZKM?="),
+            ("a\nb", "=?base64?YQpi?="),
+            ("=?base64?YQ==?=", "=?base64?PT9iYXNlNjQ/WVE9PT89?="),
+        ] {
+            assert_eq!(header_value(name), value);
+        }
+    }
+}

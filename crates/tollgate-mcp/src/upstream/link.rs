@@ -1,0 +1,91 @@
+//! A connection to a server, whichever way it goes, and the revision that was agreed on.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use serde_json::value::RawValue;
+use tokio::time::timeout;
+use tollgate_types::{CancellationToken, Progress};
+
+use super::fault::Fault;
+use super::http::HttpLink;
+use super::message::{self, Ask};
+use super::stdio::StdioLink;
+use crate::server::Revision;
+
+/// A connection.
+#[derive(Debug)]
+pub(super) struct Link {
+    way: Way,
+    agreed: Mutex<Option<Revision>>,
+}
+
+/// The two ways.
+#[derive(Debug)]
+pub(super) enum Way {
+    Stdio(StdioLink),
+    Http(Box<HttpLink>, CancellationToken),
+}
+
+impl Link {
+    pub(super) fn new(way: Way) -> Self {
+        Self { way, agreed: Mutex::new(None) }
+    }
+
+    pub(super) fn is_stdio(&self) -> bool {
+        matches!(self.way, Way::Stdio(_))
+    }
+
+    pub(super) fn agreed(&self) -> Option<Revision> {
+        *self.agreed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn agree(&self, revision: Revision) {
+        *self.agreed.lock().unwrap_or_else(PoisonError::into_inner) = Some(revision);
+    }
+
+    /// Whether the server said it speaks the stateless era, after we had stopped waiting for it to say so.
+    pub(super) fn discovered_late(&self) -> bool {
+        match &self.way {
+            Way::Stdio(link) => link.discovered_late(),
+            Way::Http(..) => false,
+        }
+    }
+
+    /// Asks and waits, however long it takes; dropping the future takes the question back.
+    pub(super) async fn ask(&self, ask: Ask<'_>, progress: Progress) -> Result<Box<RawValue>, Fault> {
+        match &self.way {
+            Way::Stdio(link) => link.ask(ask, self.agreed(), progress).await,
+            Way::Http(link, _) => link.ask(ask, self.agreed(), &progress).await,
+        }
+    }
+
+    /// Asks and waits for so long.
+    pub(super) async fn ask_within(&self, wait: Duration, ask: Ask<'_>) -> Result<Box<RawValue>, Fault> {
+        let asked = timeout(wait, self.ask(ask, Progress::none())).await;
+        asked.unwrap_or(Err(Fault::TimedOut { ms: wait.as_millis() }))
+    }
+
+    pub(super) async fn tell_initialized(&self) -> Result<(), Fault> {
+        match &self.way {
+            Way::Stdio(link) => link.tell(message::INITIALIZED).await,
+            Way::Http(link, _) => link.tell(message::INITIALIZED, self.agreed()).await,
+        }
+    }
+
+    /// Ends the connection; its driver does the rest.
+    pub(super) fn close(&self) {
+        match &self.way {
+            Way::Stdio(link) => link.close(),
+            Way::Http(_, close) => close.cancel(),
+        }
+    }
+
+    /// The last words over HTTP.
+    pub(super) async fn end_session(&self) {
+        match &self.way {
+            Way::Stdio(_) => {}
+            Way::Http(link, _) => link.end_session().await,
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! JSON-RPC as a client: what we ask, as text; what comes back, sorted and still raw.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use crate::jsonrpc::present;
+use crate::server::Revision;
+
+const CLIENT_NAME: &str = "tollgate";
+/// An error's text that is kept.
+const ERROR_CHARS_MAX: usize = 2_000;
+
+/// An error that a server answered.
+#[derive(Debug, Clone)]
+pub(super) struct RpcFailure {
+    pub(super) code: i64,
+    pub(super) message: String,
+}
+
+/// A server's answer.
+pub(super) type Answer = Result<Box<RawValue>, RpcFailure>;
+
+/// A message from a server. Ids are the raw text they came as.
+#[derive(Debug)]
+pub(super) enum Incoming<'a> {
+    /// An answer to a question of ours, or to none.
+    Response { id: &'a str, answer: Answer },
+    /// A question to us.
+    Request { id: &'a str, method: Cow<'a, str> },
+    /// A notice.
+    Notification { method: Cow<'a, str>, params: Option<&'a RawValue> },
+}
+
+#[derive(Deserialize)]
+struct Envelope<'a> {
+    #[serde(borrow, default, deserialize_with = "present")]
+    id: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    method: Option<Cow<'a, str>>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    params: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    result: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    error: Option<&'a RawValue>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Failure<'a> {
+    code: i64,
+    #[serde(borrow)]
+    message: Cow<'a, str>,
+}
+
+/// Reads one frame, or none when it is not a message. Nothing is parsed deeper than the envelope.
+pub(super) fn read(frame: &[u8]) -> Option<Incoming<'_>> {
+    let envelope: Envelope<'_> = serde_json::from_str(std::str::from_utf8(frame).ok()?).ok()?;
+    let id = envelope.id.map(RawValue::get);
+    match (envelope.method, id) {
+        (Some(method), Some(id)) => Some(Incoming::Request { id, method }),
+        (Some(method), None) => Some(Incoming::Notification { method, params: envelope.params }),
+        (None, id) => {
+            let answer = match (envelope.error, envelope.result) {
+                (Some(error), _) => Err(failure(error)),
+                (None, Some(result)) => Ok(result.to_owned()),
+                (None, None) => return None,
+            };
+            Some(Incoming::Response { id: id.unwrap_or("null"), answer })
+        }
+    }
+}
+
+fn failure(raw: &RawValue) -> RpcFailure {
+    let failure: Failure<'_> = serde_json::from_str(raw.get()).unwrap_or_default();
+    RpcFailure { code: failure.code, message: failure.message.chars().take(ERROR_CHARS_MAX).collect() }
+}
+
+/// A question to a server.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Ask<'a> {
+    /// Which era it speaks (2026-07-28).
+    Discover,
+    /// The handshake of the older era.
+    Initialize,
+    /// To be told of changes (2026-07-28).
+    Listen,
+    /// A page of its tools.
+    List { cursor: Option<&'a str> },
+    /// To run a tool.
+    Call { name: &'a str, arguments: &'a Value },
+}
+
+impl<'a> Ask<'a> {
+    pub(super) fn method(self) -> &'static str {
+        match self {
+            Self::Discover => "server/discover",
+            Self::Initialize => "initialize",
+            Self::Listen => "subscriptions/listen",
+            Self::List { .. } => "tools/list",
+            Self::Call { .. } => "tools/call",
+        }
+    }
+
+    /// What the `Mcp-Name` header repeats.
+    pub(super) fn name(self) -> Option<&'a str> {
+        match self {
+            Self::Call { name, .. } => Some(name),
+            Self::Discover | Self::Initialize | Self::Listen | Self::List { .. } => None,
+        }
+    }
+
+    /// Whether the question itself carries the revision it speaks, given what was agreed on.
+    pub(super) fn is_stateless(self, agreed: Option<Revision>) -> bool {
+        match self {
+            Self::Discover => true,
+            Self::Initialize => false,
+            Self::Listen | Self::List { .. } | Self::Call { .. } => agreed.is_some_and(Revision::is_stateless),
+        }
+    }
+}
+
+#[derive(Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Params<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    arguments: Option<&'a Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cursor: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    protocol_version: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    capabilities: Option<Nothing>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    client_info: Option<Implementation>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    notifications: Option<Wanted>,
+    #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
+    meta: Option<Meta>,
+}
+
+#[derive(Serialize)]
+struct Nothing {}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Wanted {
+    tools_list_changed: bool,
+}
+
+#[derive(Serialize)]
+struct Implementation {
+    name: &'static str,
+    version: &'static str,
+}
+
+/// MCP 2026-07-28, Base protocol: per-request fields. We declare no capability, so nothing may be asked of us.
+#[derive(Default, Serialize)]
+struct Meta {
+    #[serde(rename = "progressToken", skip_serializing_if = "Option::is_none")]
+    progress_token: Option<u64>,
+    #[serde(rename = "io.modelcontextprotocol/protocolVersion", skip_serializing_if = "Option::is_none")]
+    protocol_version: Option<&'static str>,
+    #[serde(rename = "io.modelcontextprotocol/clientCapabilities", skip_serializing_if = "Option::is_none")]
+    client_capabilities: Option<Nothing>,
+    #[serde(rename = "io.modelcontextprotocol/clientInfo", skip_serializing_if = "Option::is_none")]
+    client_info: Option<Implementation>,
+}
+
+const SELF: Implementation = Implementation { name: CLIENT_NAME, version: env!("CARGO_PKG_VERSION") };
+
+/// The text of a question, on one line. `id` is raw JSON; `number` is the same as a number, for the progress token.
+pub(super) fn request(id: &str, number: u64, ask: Ask<'_>, agreed: Option<Revision>) -> Vec<u8> {
+    let mut params = Params::default();
+    match ask {
+        Ask::Discover => {}
+        Ask::Initialize => {
+            params.protocol_version = Some(Revision::V2025_11_25.as_str());
+            params.capabilities = Some(Nothing {});
+            params.client_info = Some(SELF);
+        }
+        Ask::Listen => params.notifications = Some(Wanted { tools_list_changed: true }),
+        Ask::List { cursor } => params.cursor = cursor,
+        Ask::Call { name, arguments } => {
+            (params.name, params.arguments) = (Some(name), Some(arguments));
+            params.meta = Some(Meta { progress_token: Some(number), ..Meta::default() });
+        }
+    }
+    if ask.is_stateless(agreed) {
+        let meta = params.meta.get_or_insert_default();
+        meta.protocol_version = Some(Revision::V2026_07_28.as_str());
+        meta.client_capabilities = Some(Nothing {});
+        meta.client_info = Some(SELF);
+    }
+    let mut line = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{}","params":"#, ask.method()).into_bytes();
+    // Writing plain values to memory does not fail.
+    let _ = serde_json::to_writer(&mut line, &params);
+    line.push(b'}');
+    line
+}
+
+/// The handshake is over.
+pub(super) const INITIALIZED: &[u8] = br#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
+
+/// Nobody waits for the answer any more.
+pub(super) fn cancelled(id: &str) -> Vec<u8> {
+    let params = format!(r#"{{"requestId":{id},"reason":"nobody waits for the answer any more"}}"#);
+    format!(r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{params}}}"#).into_bytes()
+}
+
+/// The answer to a question of the server's: we are there, and can do nothing else.
+pub(super) fn reply(id: &str, method: &str) -> Vec<u8> {
+    let body = if method == "ping" {
+        r#""result":{}"#
+    } else {
+        r#""error":{"code":-32601,"message":"Method not found: this client declared no capability"}"#
+    };
+    format!(r#"{{"jsonrpc":"2.0","id":{id},{body}}}"#).into_bytes()
+}

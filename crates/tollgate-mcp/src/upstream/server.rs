@@ -1,0 +1,371 @@
+//! One server and its life: started when it is needed, asked what it can do, asked again when it says that this changed,
+//! and started again when it ends, more slowly each time.
+
+use std::fmt;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{Notify, watch};
+use tokio::time::{sleep, timeout};
+use tollgate_guard::client::Client;
+use tollgate_sandbox::Spawn;
+use tollgate_types::{CancellationToken, Clock, Code, Progress, ToolError};
+
+use super::config::{Limits, Rule, Start, UpstreamConfig, UpstreamKind};
+use super::definition::{self, Sorted};
+use super::fault::Fault;
+use super::handshake::{self, Memory};
+use super::http::HttpLink;
+use super::link::{Link, Way};
+use super::list::{self, Listing};
+use super::message::Ask;
+use super::status::{Quarantined, UpstreamState, UpstreamStatus};
+use super::stdio::{self, Driver};
+use super::tool::UpstreamTool;
+use super::traces::Traces;
+use super::upstreams::OnChange;
+use crate::server::Revision;
+
+/// Changes that come in a burst are asked about once.
+const RELIST_PAUSE: Duration = Duration::from_millis(100);
+const REASON_CHARS_MAX: usize = 1_000;
+
+/// One server.
+pub(super) struct Server {
+    config: UpstreamConfig,
+    rules: Vec<Rule>,
+    limits: Limits,
+    clock: Arc<dyn Clock>,
+    client: Client,
+    on_change: OnChange,
+    phase: watch::Sender<Phase>,
+    wanted: Notify,
+    list_changed: Arc<Notify>,
+    traces: Arc<Traces>,
+    facts: Mutex<Facts>,
+}
+
+#[derive(Debug, Clone)]
+enum Phase {
+    Idle,
+    Starting,
+    Ready(Arc<Link>),
+    Down { reason: Arc<str>, until: Duration },
+    Stopped,
+}
+
+#[derive(Debug, Default)]
+struct Facts {
+    tools: Vec<Arc<UpstreamTool>>,
+    quarantined: Vec<Quarantined>,
+    agreed: Option<Revision>,
+    memory: Option<Memory>,
+    last_error: Option<String>,
+    restarts: u64,
+    ready_at: Option<Duration>,
+}
+
+/// Why a connection is over.
+enum End {
+    /// We were told to stop.
+    Told,
+    /// It must be tried again at once: the server ended at a question that it does not know.
+    Again,
+    /// It fell.
+    Fell(String),
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server").field("name", &self.config.name).finish_non_exhaustive()
+    }
+}
+
+impl Server {
+    pub(super) fn new(
+        config: UpstreamConfig,
+        rules: Vec<Rule>,
+        limits: Limits,
+        clock: Arc<dyn Clock>,
+        client: Client,
+        on_change: OnChange,
+    ) -> Self {
+        let (phase, _) = watch::channel(Phase::Idle);
+        let (wanted, list_changed) = (Notify::new(), Arc::new(Notify::new()));
+        let (traces, facts) = (Arc::new(Traces::default()), Mutex::new(Facts::default()));
+        Self { config, rules, limits, clock, client, on_change, phase, wanted, list_changed, traces, facts }
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.config.name
+    }
+
+    fn facts(&self) -> MutexGuard<'_, Facts> {
+        self.facts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn tools(&self) -> Vec<Arc<UpstreamTool>> {
+        self.facts().tools.clone()
+    }
+
+    pub(super) fn status(&self) -> UpstreamStatus {
+        let (state, until) = match &*self.phase.borrow() {
+            Phase::Idle => (UpstreamState::Idle, None),
+            Phase::Starting => (UpstreamState::Starting, None),
+            Phase::Ready(_) => (UpstreamState::Ready, None),
+            Phase::Down { until, .. } => (UpstreamState::Down, Some(*until)),
+            Phase::Stopped => (UpstreamState::Stopped, None),
+        };
+        let facts = self.facts();
+        UpstreamStatus {
+            name: self.config.name.clone(),
+            state,
+            era: facts.agreed.map(Revision::as_str),
+            tools: facts.tools.iter().map(|tool| tool.known.definition.name.clone()).collect(),
+            quarantined: facts.quarantined.clone(),
+            last_error: facts.last_error.clone(),
+            retry_in_ms: until.map(|until| self.ms_until(until)),
+            stderr_tail: self.traces.stderr_tail(),
+            restarts: facts.restarts,
+            noise: self.traces.noise(),
+        }
+    }
+
+    fn ms_until(&self, until: Duration) -> u64 {
+        // Rounded up: at zero it may be started.
+        let left = until.saturating_sub(self.clock.monotonic());
+        u64::try_from(left.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
+    }
+
+    /// The connection, for a call. A server that nobody needed yet, or that may be started again, is started; one that
+    /// is down refuses at once.
+    pub(super) async fn link(&self) -> Result<Arc<Link>, ToolError> {
+        let mut phase = self.phase.subscribe();
+        let now = phase.borrow_and_update().clone();
+        match now {
+            Phase::Ready(link) => return Ok(link),
+            Phase::Down { reason, until } if self.clock.monotonic() < until => return Err(self.down(&reason)),
+            Phase::Stopped => return Err(self.down("it was stopped")),
+            Phase::Starting => {}
+            Phase::Idle | Phase::Down { .. } => self.wanted.notify_one(),
+        }
+        loop {
+            if phase.changed().await.is_err() {
+                return Err(self.down("it was stopped"));
+            }
+            match phase.borrow_and_update().clone() {
+                Phase::Ready(link) => return Ok(link),
+                Phase::Down { reason, .. } => return Err(self.down(&reason)),
+                Phase::Stopped => return Err(self.down("it was stopped")),
+                Phase::Idle | Phase::Starting => {}
+            }
+        }
+    }
+
+    fn down(&self, reason: &str) -> ToolError {
+        let message = format!("the server `{}` is down: {reason}", self.config.name);
+        ToolError::with_code(Code::Unavailable, message).with_hint("ask again later, or use another tool")
+    }
+
+    /// Starts the server, if nobody needed it yet, and waits until its tools are known or it fell.
+    pub(super) async fn settled(&self) {
+        let _ = self.link().await;
+    }
+
+    /// Keeps the server alive until told to stop.
+    pub(super) async fn supervise(self: Arc<Self>, stop: CancellationToken) {
+        let mut falls = 0_u32;
+        let mut waits = self.config.start == Start::Lazy;
+        loop {
+            if waits {
+                tokio::select! {
+                    () = self.wanted.notified() => {}
+                    () = stop.cancelled() => break,
+                }
+            }
+            self.phase.send_replace(Phase::Starting);
+            self.facts().ready_at = None;
+            let reason = match Arc::clone(&self).live(&stop).await {
+                End::Told => break,
+                End::Again => {
+                    waits = false;
+                    continue;
+                }
+                End::Fell(reason) => reason,
+            };
+            let is_sustained = {
+                let up = self.facts().ready_at.map(|since| self.clock.monotonic().saturating_sub(since));
+                up.is_some_and(|up| up >= self.limits.sustained)
+            };
+            falls = if is_sustained { 1 } else { falls.saturating_add(1) };
+            let pause = self.fell(&reason, falls);
+            tokio::select! {
+                () = sleep(pause) => {}
+                () = stop.cancelled() => break,
+            }
+            waits = self.config.start == Start::Lazy;
+        }
+        self.phase.send_replace(Phase::Stopped);
+    }
+
+    /// Notes a fall, and says how long to wait.
+    fn fell(&self, reason: &str, falls: u32) -> Duration {
+        let reason: String = reason.chars().take(REASON_CHARS_MAX).collect();
+        tracing::warn!(server = self.config.name, reason, falls, "an MCP server is down");
+        let doubled = self.limits.pause_min.saturating_mul(2_u32.saturating_pow(falls.saturating_sub(1)));
+        let pause = doubled.min(self.limits.pause_max);
+        {
+            let mut facts = self.facts();
+            facts.last_error = Some(reason.clone());
+            facts.restarts += 1;
+        }
+        let until = self.clock.monotonic().saturating_add(pause);
+        self.phase.send_replace(Phase::Down { reason: reason.into(), until });
+        pause
+    }
+
+    /// One connection from start to end.
+    async fn live(self: Arc<Self>, stop: &CancellationToken) -> End {
+        let opened = tokio::select! {
+            opened = self.open() => opened,
+            () = stop.cancelled() => return End::Told,
+        };
+        let (link, mut driver) = match opened {
+            Ok(opened) => opened,
+            Err(fault) => return End::Fell(fault.to_string()),
+        };
+        let mut session = pin!(self.session(&link));
+        let end = tokio::select! {
+            end = &mut session => end,
+            () = stop.cancelled() => End::Told,
+            why = &mut driver => {
+                // Whoever waited for an answer knows by now that none comes; the session may know what that means.
+                return match timeout(Duration::ZERO, session).await {
+                    Ok(End::Again) => End::Again,
+                    _ => End::Fell(why.unwrap_or_else(|| "it was stopped".to_owned())),
+                };
+            }
+        };
+        link.close();
+        // The driver saw the server end, and knows better how.
+        match (end, driver.await) {
+            (End::Fell(_), Some(why)) => End::Fell(why),
+            (end, _) => end,
+        }
+    }
+
+    async fn open(&self) -> Result<(Arc<Link>, Driver), Fault> {
+        let (traces, list_changed) = (Arc::clone(&self.traces), Arc::clone(&self.list_changed));
+        match &self.config.kind {
+            UpstreamKind::Stdio { command, args, env, cwd } => {
+                let mut whole = tollgate_sandbox::base_env();
+                whole.extend(env.iter().map(|(name, value)| (name.clone(), value.expose().to_owned())));
+                let spawn = Spawn { program: command.clone(), args: args.clone(), cwd: cwd.clone(), env: whole };
+                let (link, driver) = stdio::open(spawn, self.limits, traces, list_changed).await?;
+                Ok((Arc::new(Link::new(Way::Stdio(link))), driver))
+            }
+            UpstreamKind::Http { url, headers } => {
+                let (client, close) = (self.client.clone(), CancellationToken::new());
+                let http = HttpLink::new(client, url.clone(), headers.clone(), self.limits, traces, list_changed);
+                let link = Arc::new(Link::new(Way::Http(Box::new(http), close.clone())));
+                let closing = Arc::clone(&link);
+                let driver = async move {
+                    close.cancelled().await;
+                    closing.end_session().await;
+                    None
+                };
+                Ok((link, Box::pin(driver)))
+            }
+        }
+    }
+
+    /// What happens on a connection. Ends only when it must be given up.
+    async fn session(self: &Arc<Self>, link: &Arc<Link>) -> End {
+        let memory = self.facts().memory;
+        if let Err(fault) = handshake::greet(link, memory, &self.limits).await {
+            let fell_at_probe = matches!(fault, Fault::Closed(_)) && link.is_stdio() && memory.is_none();
+            if fell_at_probe {
+                self.facts().memory = Some(Memory::Handshake);
+                return End::Again;
+            }
+            // What was learned may be what was wrong.
+            self.facts().memory = None;
+            return End::Fell(fault.to_string());
+        }
+        if let Err(fault) = self.first_list(link).await {
+            return End::Fell(format!("its tools could not be listed: {fault}"));
+        }
+        let agreed = link.agreed();
+        {
+            let mut facts = self.facts();
+            let is_stateless = agreed.is_some_and(Revision::is_stateless);
+            facts.memory = Some(if is_stateless { Memory::Stateless } else { Memory::Handshake });
+            facts.agreed = agreed;
+            facts.ready_at = Some(self.clock.monotonic());
+        }
+        self.phase.send_replace(Phase::Ready(Arc::clone(link)));
+        let is_stateless = agreed.is_some_and(Revision::is_stateless);
+        let listening = async {
+            if is_stateless {
+                // Whatever comes of it: the changes that it brings are heard where they come in.
+                let _ = link.ask(Ask::Listen, Progress::none()).await;
+            }
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            () = self.relist(link) => {}
+            () = listening => {}
+        }
+        End::Told
+    }
+
+    async fn first_list(self: &Arc<Self>, link: &Link) -> Result<(), Fault> {
+        match self.list(link).await {
+            // It answered the probe when we no longer waited. It took the older handshake too, and yet holds to the era
+            // of the first question.
+            Err(Fault::Rpc(_)) if link.discovered_late() => {
+                link.agree(Revision::V2026_07_28);
+                self.list(link).await
+            }
+            listed => listed,
+        }
+    }
+
+    async fn relist(self: &Arc<Self>, link: &Link) {
+        loop {
+            self.list_changed.notified().await;
+            sleep(RELIST_PAUSE).await;
+            if let Err(fault) = self.list(link).await {
+                self.facts().last_error = Some(format!("its tools could not be listed again: {fault}"));
+            }
+        }
+    }
+
+    async fn list(self: &Arc<Self>, link: &Link) -> Result<(), Fault> {
+        let listed = timeout(self.limits.list, list::list(link)).await;
+        let Listing { tools, cut } = listed.unwrap_or(Err(Fault::TimedOut { ms: self.limits.list.as_millis() }))?;
+        let repeats_headers = !link.is_stdio() && link.agreed().is_some_and(Revision::is_stateless);
+        let Sorted { known, quarantined } = definition::sort(&self.config.name, &self.rules, &tools, repeats_headers);
+        for Quarantined { tool, reason } in &quarantined {
+            tracing::warn!(server = self.config.name, tool, reason, "a tool is set aside");
+        }
+        let tools: Vec<_> =
+            known.into_iter().map(|known| Arc::new(UpstreamTool { known, server: Arc::clone(self) })).collect();
+        let has_changed = {
+            let mut facts = self.facts();
+            let same = facts.tools.iter().map(|tool| &tool.known.definition);
+            let has_changed = !same.eq(tools.iter().map(|tool| &tool.known.definition));
+            if has_changed {
+                facts.tools = tools;
+            }
+            facts.quarantined = quarantined;
+            facts.last_error = cut.or_else(|| facts.last_error.take());
+            has_changed
+        };
+        if has_changed {
+            (self.on_change)(&self.config.name);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,72 @@
+//! The events of a streamed HTTP answer, bytes in and data out (WHATWG HTML §9.2, as far as MCP uses it: `data`).
+
+/// Takes bytes as they come and gives the data of each whole event.
+#[derive(Debug, Default)]
+pub(super) struct Events {
+    line: Vec<u8>,
+    data: Vec<u8>,
+    has_data: bool,
+}
+
+/// An event is longer than allowed.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct TooLong;
+
+impl Events {
+    /// Takes a piece; `each` gets the data of every event that it completes.
+    pub(super) fn feed(&mut self, piece: &[u8], bytes_max: usize, mut each: impl FnMut(&[u8])) -> Result<(), TooLong> {
+        let mut lines = piece.split(|byte| *byte == b'\n').peekable();
+        while let Some(part) = lines.next() {
+            if self.line.len() + self.data.len() + part.len() > bytes_max {
+                return Err(TooLong);
+            }
+            self.line.extend_from_slice(part);
+            if lines.peek().is_some() {
+                self.end_line(&mut each);
+            }
+        }
+        Ok(())
+    }
+
+    fn end_line(&mut self, each: &mut impl FnMut(&[u8])) {
+        let line = self.line.strip_suffix(b"\r").unwrap_or(&self.line);
+        if line.is_empty() {
+            if std::mem::take(&mut self.has_data) {
+                each(&self.data);
+            }
+            self.data.clear();
+        } else if let Some(data) = line.strip_prefix(b"data:") {
+            if std::mem::replace(&mut self.has_data, true) {
+                self.data.push(b'\n');
+            }
+            self.data.extend_from_slice(data.strip_prefix(b" ").unwrap_or(data));
+        }
+        self.line.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_are_the_same_however_the_bytes_are_cut() {
+        let text = b": hello\r\nid: 1\r\nevent: message\r\ndata: {\"a\":\r\ndata: 1}\r\n\r\ndata:\n\nretry: 3\n\ndata: x\n\ndata: cut";
+        for size in 1..text.len() {
+            let (mut events, mut seen) = (Events::default(), Vec::new());
+            for piece in text.chunks(size) {
+                events.feed(piece, 100, |data| seen.push(String::from_utf8(data.to_vec()).unwrap())).unwrap();
+            }
+            assert_eq!(seen, ["{\"a\":\n1}", "", "x"], "in pieces of {size}");
+        }
+    }
+
+    #[test]
+    fn an_endless_event_is_given_up() {
+        let mut events = Events::default();
+        assert_eq!(events.feed(&[b'x'; 101], 100, |_| {}), Err(TooLong));
+        let mut events = Events::default();
+        let fed = (0..100).try_for_each(|_| events.feed(b"data: 12345\n", 100, |_| {}));
+        assert_eq!(fed, Err(TooLong));
+    }
+}

@@ -1,0 +1,61 @@
+//! A tool of a server as a tool of ours.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use tokio::time::timeout;
+use tollgate_types::{BoxFuture, Code, Cx, Tool, ToolDefinition, ToolError, ToolOutput};
+
+use super::definition::Known;
+use super::message::Ask;
+use super::outcome;
+use super::server::Server;
+
+const PREVIEW_CHARS_MAX: usize = 4_000;
+
+/// A tool of a server.
+#[derive(Debug)]
+pub(super) struct UpstreamTool {
+    pub(super) known: Known,
+    pub(super) server: Arc<Server>,
+}
+
+impl UpstreamTool {
+    async fn ask(&self, arguments: &Value, cx: &Cx) -> Result<ToolOutput, ToolError> {
+        let server = self.server.name();
+        let link = self.server.link().await?;
+        let ask = Ask::Call { name: &self.known.remote, arguments };
+        match link.ask(ask, cx.progress.clone()).await {
+            Ok(result) => outcome::read(server, &result, self.known.definition.output_schema.is_some()),
+            Err(fault) => Err(outcome::explain(server, &fault)),
+        }
+    }
+}
+
+impl Tool for UpstreamTool {
+    fn definition(&self) -> ToolDefinition {
+        self.known.definition.clone()
+    }
+
+    fn preview(&self, arguments: &Value, _: &Cx) -> Option<String> {
+        let arguments: String = arguments.to_string().chars().take(PREVIEW_CHARS_MAX).collect();
+        let remote = self.known.remote.escape_debug();
+        Some(format!("`{remote}` of the MCP server `{}`\narguments: {arguments}", self.server.name()))
+    }
+
+    fn call(&self, arguments: Value, cx: Cx) -> BoxFuture<'_, Result<ToolOutput, ToolError>> {
+        Box::pin(async move {
+            let server = self.server.name();
+            // Whichever ends it, the question is dropped, and the server told so.
+            tokio::select! {
+                answered = timeout(cx.deadline, self.ask(&arguments, &cx)) => answered.unwrap_or_else(|_| {
+                    let message = format!("`{server}`: no answer within {} ms", cx.deadline.as_millis());
+                    Err(ToolError::with_code(Code::Timeout, message))
+                }),
+                () = cx.cancellation.cancelled() => {
+                    Err(ToolError::with_code(Code::Cancelled, format!("`{server}`: cancelled while it ran")))
+                }
+            }
+        })
+    }
+}

@@ -1,0 +1,102 @@
+//! All servers, by name.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use tollgate_guard::client::{Client, Origin};
+use tollgate_types::{CancellationToken, Clock, Tool};
+
+use super::config::{Limits, UpstreamConfig, UpstreamError, UpstreamKind};
+use super::server::Server;
+use super::status::UpstreamStatus;
+
+/// Told the name of a server whose tools are others than before. It is called on the server's own task and must not
+/// block.
+pub type OnChange = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// All servers. Dropping it kills their programs; [`stop`](Self::stop) lets them end.
+pub struct Upstreams {
+    servers: BTreeMap<String, Arc<Server>>,
+    stop: CancellationToken,
+    lives: Mutex<JoinSet<()>>,
+}
+
+impl fmt::Debug for Upstreams {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Upstreams").field("servers", &self.servers.keys()).finish_non_exhaustive()
+    }
+}
+
+impl Upstreams {
+    /// Takes the servers in charge, and starts the eager ones without waiting for them. Must be called within a
+    /// runtime.
+    ///
+    /// # Errors
+    /// When a name, an address or a pattern is none, or two names are the same; nothing is started then.
+    pub fn start(
+        configs: Vec<UpstreamConfig>,
+        limits: Limits,
+        clock: Arc<dyn Clock>,
+        on_change: OnChange,
+    ) -> Result<Self, UpstreamError> {
+        let origins = configs.iter().filter_map(|config| match &config.kind {
+            UpstreamKind::Http { url, .. } => Origin::of(url).ok(),
+            UpstreamKind::Stdio { .. } => None,
+        });
+        let client = Client::new(origins);
+        let mut servers = BTreeMap::new();
+        for config in configs {
+            config.check()?;
+            let (name, rules) = (config.name.clone(), config.rules()?);
+            if servers.contains_key(&name) {
+                return Err(UpstreamError::Duplicate { name });
+            }
+            let (clock, client, on_change) = (Arc::clone(&clock), client.clone(), Arc::clone(&on_change));
+            servers.insert(name, Arc::new(Server::new(config, rules, limits, clock, client, on_change)));
+        }
+        let (stop, mut lives) = (CancellationToken::new(), JoinSet::new());
+        for server in servers.values() {
+            lives.spawn(Arc::clone(server).supervise(stop.clone()));
+        }
+        Ok(Self { servers, stop, lives: Mutex::new(lives) })
+    }
+
+    /// Starts the servers that nobody needed yet, and waits until each has said what it can do, or fell, or `wait` is
+    /// over. What comes later is told to [`OnChange`].
+    pub async fn settle(&self, wait: Duration) {
+        let mut waiting: JoinSet<()> = JoinSet::new();
+        for server in self.servers.values() {
+            let server = Arc::clone(server);
+            waiting.spawn(async move { server.settled().await });
+        }
+        let _ = timeout(wait, async { while waiting.join_next().await.is_some() {} }).await;
+    }
+
+    /// Every server as an operator sees it, by name.
+    pub fn list(&self) -> Vec<UpstreamStatus> {
+        self.servers.values().map(|server| server.status()).collect()
+    }
+
+    /// The tools that are known now, of all servers. A server that is down keeps its tools; calls to them are refused
+    /// until it is back.
+    pub fn tools(&self) -> Vec<Arc<dyn Tool>> {
+        self.servers.keys().flat_map(|name| self.tools_of(name)).collect()
+    }
+
+    /// The tools of one server that are known now.
+    pub fn tools_of(&self, name: &str) -> Vec<Arc<dyn Tool>> {
+        let tools = self.servers.get(name).map(|server| server.tools()).unwrap_or_default();
+        tools.into_iter().map(|tool| tool as Arc<dyn Tool>).collect()
+    }
+
+    /// Stops every server, and returns when their programs and all descendants are gone.
+    pub async fn stop(&self) {
+        self.stop.cancel();
+        let mut lives = std::mem::take(&mut *self.lives.lock().unwrap_or_else(PoisonError::into_inner));
+        while lives.join_next().await.is_some() {}
+    }
+}

@@ -1,0 +1,144 @@
+//! Servers that do what they should not: each costs itself and nobody else.
+
+use tollgate_mcp::upstream::UpstreamState;
+use tollgate_types::{CancellationToken, Code, Progress};
+
+use super::*;
+
+#[tokio::test]
+async fn every_kind_of_server_is_greeted_in_its_era() {
+    let cases = [
+        ("legacy", "2025-11-25"),
+        ("odd-code", "2025-11-25"),
+        ("ignores-discover", "2025-11-25"),
+        ("late", "2025-11-25"),
+        ("modern", "2026-07-28"),
+        ("noise", "2025-11-25"),
+        ("deep", "2025-11-25"),
+    ];
+    for (character, era) in cases {
+        let house = House::with(&[character]).await;
+        let status = house.status();
+        assert_eq!((status.state, status.era), (UpstreamState::Ready, Some(era)), "{character}: {status:?}");
+        let output = house.call("mcp__x__echo", json!({"a": "好"})).await.unwrap();
+        assert_eq!(serde_json::from_str::<Value>(text(&output)).unwrap(), json!({"a": "好"}), "{character}");
+        let methods = house.methods();
+        assert_eq!(methods.contains(&"initialize".to_owned()), era != "2026-07-28", "{character}: {methods:?}");
+        assert!(status.stderr_tail.contains("starting"), "{character}");
+        house.upstreams.stop().await;
+        assert_eq!(house.status().state, UpstreamState::Stopped);
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_starts_slowly_may_answer_the_probe_late() {
+    // It then holds to the era of the first question, and refuses `initialize`, or the bare requests after it.
+    for character in ["slow", "slow-strict"] {
+        let limits = Limits { probe: Duration::from_millis(100), ..limits() };
+        let house = House::of(|folder| vec![double(folder, "x", &[character, "1.5"])], limits);
+        house.upstreams.settle(NEVER).await;
+        let status = house.status();
+        assert_eq!((status.state, status.era), (UpstreamState::Ready, Some("2026-07-28")), "{status:?}");
+        assert_eq!((status.noise.stale_answers, status.restarts), (1, 0));
+        assert_eq!(&house.methods()[..2], ["server/discover", "initialize"]);
+        assert_eq!(text(&house.call("mcp__x__echo", json!({})).await.unwrap()), "{}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_dies_at_the_probe_is_started_again_without_one() {
+    let house = House::with(&["dies-at", "server/discover"]).await;
+    let status = house.status();
+    assert_eq!((status.state, status.era), (UpstreamState::Ready, Some("2025-11-25")), "{status:?}");
+    assert_eq!(house.methods()[..2], ["server/discover", "initialize"]);
+    assert_eq!(status.restarts, 0);
+}
+
+#[tokio::test]
+async fn what_a_server_dies_at_is_said() {
+    for (words, reason) in [
+        (vec!["dies-at", "initialize"], "the server closed its output (exit status: 3)"),
+        (vec!["dies-at", "tools/list"], "the server closed its output (exit status: 3)"),
+        (vec!["future"], "the server speaks revision `2099-01-01`"),
+        (vec!["babbles"], "lines that are no message"),
+    ] {
+        let house = House::with(&words).await;
+        let status = house.status();
+        assert!(status.last_error.as_deref().unwrap_or_default().contains(reason), "{words:?}: {status:?}");
+        assert!(status.tools.is_empty() && status.restarts > 0);
+        house.upstreams.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn a_call_survives_wrong_ids_and_a_death_costs_one_call() {
+    let house = House::with(&["noise"]).await;
+    let output = house.call("mcp__x__echo", json!({"do": "wrong ids"})).await.unwrap();
+    assert_eq!(text(&output), "right");
+    until("both are counted", || house.status().noise.stale_answers == 1).await;
+    let noise = house.status().noise;
+    // Twice it is no message: half a JSON, and bytes that are none. White space is nothing at all.
+    assert_eq!((noise.unknown_ids, noise.lines), (5, 4), "{noise:?}");
+    assert_eq!(noise.last_lines[0], "Welcome to the server!");
+
+    for how in ["die", "die halfway"] {
+        let error = house.call("mcp__x__echo", json!({"do": how})).await.unwrap_err();
+        assert_eq!((error.code, error.tool_code.as_deref()), (Code::UpstreamError, Some("BROKEN_OFF")), "{error:?}");
+        until("it may be started again", || house.status().retry_in_ms == Some(0)).await;
+        assert_eq!(text(&house.call("mcp__x__echo", json!({"n": 1})).await.unwrap()), r#"{"n": 1}"#);
+    }
+    assert_eq!(house.status().restarts, 2);
+}
+
+#[tokio::test]
+async fn an_answer_that_is_too_large_costs_its_call_alone() {
+    let house = House::with(&["legacy"]).await;
+    let error = house.call("mcp__x__echo", json!({"do": "huge"})).await.unwrap_err();
+    assert_eq!(error.code, Code::ResultTooLarge, "{error:?}");
+    assert_eq!(text(&house.call("mcp__x__echo", json!({})).await.unwrap()), "{}");
+    assert_eq!((house.status().noise.too_long, house.status().restarts), (1, 0));
+}
+
+#[tokio::test]
+async fn a_server_that_never_answers_is_told_that_nobody_waits() {
+    let house = House::with(&["legacy"]).await;
+    let error =
+        call(&house.upstreams, "mcp__x__echo", json!({"do": "never"}), Duration::from_millis(50)).await.unwrap_err();
+    assert_eq!(error.code, Code::Timeout);
+
+    let mut cx = tollgate_testkit::cx("/");
+    cx.cancellation = CancellationToken::new();
+    let stop = cx.cancellation.clone();
+    let tool = find(&house.upstreams, "mcp__x__echo");
+    let (error, ()) = tokio::join!(tool.call(json!({"do": "never"}), cx), async {
+        until("it was asked", || house.methods().iter().filter(|it| *it == "tools/call").count() == 2).await;
+        stop.cancel();
+    });
+    assert_eq!(error.unwrap_err().code, Code::Cancelled);
+
+    let cancelled = || house.methods().iter().filter(|it| *it == "notifications/cancelled").count();
+    until("both questions were taken back", || cancelled() == 2).await;
+    let log = house.log();
+    let asked: Vec<&Value> = log.iter().filter(|it| it["method"] == "tools/call").map(|it| &it["id"]).collect();
+    let taken: Vec<&Value> = log.iter().filter_map(|it| it["params"].get("requestId")).collect();
+    assert_eq!(asked, taken);
+}
+
+#[tokio::test]
+async fn progress_is_handed_on_and_questions_are_refused() {
+    let house = House::with(&["legacy"]).await;
+    let steps = Arc::new(Mutex::new(Vec::new()));
+    let heard = Arc::clone(&steps);
+    let mut cx = tollgate_testkit::cx("/");
+    cx.progress = Progress::to(move |step| heard.lock().unwrap().push((step.progress, step.message)));
+    find(&house.upstreams, "mcp__x__echo").call(json!({"do": "progress"}), cx).await.unwrap();
+    let expected = [(1.0, Some("step 1".to_owned())), (2.0, Some("step 2".to_owned()))];
+    assert_eq!(*steps.lock().unwrap(), expected);
+
+    house.call("mcp__x__echo", json!({"do": "ask"})).await.unwrap();
+    until("both are answered", || house.methods().iter().filter(|it| *it == "-").count() == 2).await;
+    let log = house.log();
+    let replies: Vec<&Value> = log.iter().filter(|it| it.get("method").is_none()).collect();
+    assert_eq!(replies[0]["error"]["code"], -32601);
+    assert_eq!((&replies[1]["id"], &replies[1]["result"]), (&json!(5), &json!({})));
+}

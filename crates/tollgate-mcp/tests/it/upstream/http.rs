@@ -1,0 +1,187 @@
+//! Streamable HTTP: doubles of both eras on real sockets.
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::http::{HeaderMap, Method, StatusCode};
+use axum::response::{IntoResponse, Response};
+use axum::routing::any;
+use tollgate_mcp::upstream::UpstreamState;
+use tollgate_types::{Code, Progress, Secret};
+
+use super::*;
+
+/// What a double is like, and what it was asked.
+#[derive(Default)]
+struct Double {
+    character: &'static str,
+    log: Mutex<Vec<(String, Option<String>, Value)>>,
+    sessions: AtomicUsize,
+}
+
+type Shared = Arc<Double>;
+
+async fn endpoint(State(it): State<Shared>, method: Method, headers: HeaderMap, body: Bytes) -> Response {
+    let header = |name: &str| headers.get(name).map(|value| value.to_str().unwrap().to_owned());
+    let session = header("mcp-session-id");
+    let message: Value = serde_json::from_slice(&body).unwrap_or_default();
+    let asked = message["method"].as_str().unwrap_or(method.as_str()).to_owned();
+    it.log.lock().unwrap().push((asked.clone(), session.clone(), message.clone()));
+    if it.character == "locked" && header("authorization").as_deref() != Some("Bearer key") {
+        return (StatusCode::UNAUTHORIZED, "who are you?").into_response();
+    }
+    let id = &message["id"];
+    let reply = |result: Value| json!({"jsonrpc": "2.0", "id": id, "result": result});
+    let json = |value: Value| ([("content-type", "application/json")], value.to_string()).into_response();
+    if it.character == "modern" {
+        assert_eq!(header("mcp-protocol-version").as_deref(), Some("2026-07-28"));
+        assert_eq!(header("mcp-method").as_deref(), Some(asked.as_str()));
+        assert_eq!(header("mcp-name").as_deref(), message["params"]["name"].as_str());
+    }
+    match (asked.as_str(), it.character) {
+        ("server/discover", "modern") => json(reply(json!({"supportedVersions": ["2026-07-28"]}))),
+        ("server/discover", "rpc error") => {
+            json(json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32601, "message": "no"}}))
+        }
+        ("server/discover", "not allowed") => StatusCode::METHOD_NOT_ALLOWED.into_response(),
+        ("server/discover", "page") => (StatusCode::NOT_FOUND, "<html>no</html>").into_response(),
+        ("server/discover" | "subscriptions/listen", _) => {
+            (StatusCode::BAD_REQUEST, "Bad Request: no session").into_response()
+        }
+        ("initialize", _) => {
+            let number = it.sessions.fetch_add(1, Ordering::SeqCst) + 1;
+            let result = json!({"protocolVersion": "2025-06-18", "capabilities": {}});
+            let headers = [("content-type", "application/json".to_owned()), ("mcp-session-id", format!("s{number}"))];
+            (headers, reply(result).to_string()).into_response()
+        }
+        ("notifications/initialized", _) => StatusCode::ACCEPTED.into_response(),
+        ("DELETE", _) => StatusCode::OK.into_response(),
+        (_, character)
+            if character != "modern" && session != Some(format!("s{}", it.sessions.load(Ordering::SeqCst))) =>
+        {
+            let body = json!({"jsonrpc": "2.0", "id": null, "error": {"code": -32001, "message": "Session not found"}});
+            (StatusCode::NOT_FOUND, body.to_string()).into_response()
+        }
+        ("tools/list", _) => {
+            let tools = [
+                json!({"name": "echo", "inputSchema": {"type": "object"}}),
+                json!({"name": "owed", "inputSchema": {"type": "object", "properties": {"a": {"type": "string", "x-mcp-header": "A"}}}}),
+            ];
+            json(reply(json!({"tools": tools})))
+        }
+        ("tools/call", _) => called(&message["params"], &reply),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn called(params: &Value, reply: &dyn Fn(Value) -> Value) -> Response {
+    let answer = reply(json!({"content": [{"type": "text", "text": params["arguments"].to_string()}]}));
+    let step = json!({"jsonrpc": "2.0", "method": "notifications/progress",
+        "params": {"progressToken": params["_meta"]["progressToken"], "progress": 1}});
+    let stream = |text: String| ([("content-type", "text/event-stream")], text).into_response();
+    match params["arguments"]["do"].as_str() {
+        Some("stream") => stream(format!(": hi\n\nid: 1\ndata: {step}\n\ndata: rubbish\n\ndata: {answer}\n\n")),
+        Some("no answer") => stream(format!("data: {step}\n\n")),
+        Some("endless") => stream(format!("data: {}", "x".repeat(2_000_000))),
+        Some("other id") => {
+            ([("content-type", "application/json")], r#"{"jsonrpc":"2.0","id":"z","result":{}}"#).into_response()
+        }
+        Some("fault") => (StatusCode::INTERNAL_SERVER_ERROR, "it  broke").into_response(),
+        _ => ([("content-type", "application/json")], answer.to_string()).into_response(),
+    }
+}
+
+async fn serve(character: &'static str) -> (Shared, String, tokio::task::JoinSet<()>) {
+    let double = Arc::new(Double { character, ..Double::default() });
+    let app = Router::new().route("/mcp", any(endpoint)).with_state(Arc::clone(&double));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    let mut serving = tokio::task::JoinSet::new();
+    serving.spawn(async move { axum::serve(listener, app).await.unwrap() });
+    (double, url, serving)
+}
+
+async fn house(url: &str, headers: &[(&str, &str)]) -> House {
+    let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), Secret::new(*value))).collect();
+    let config = UpstreamConfig::new("web", UpstreamKind::Http { url: url.to_owned(), headers });
+    let house = House::of(|_| vec![config], limits());
+    house.upstreams.settle(NEVER).await;
+    house
+}
+
+#[tokio::test]
+async fn both_eras_are_found_and_called() {
+    for (character, era) in [
+        ("modern", "2026-07-28"),
+        ("rpc error", "2025-06-18"),
+        ("not allowed", "2025-06-18"),
+        ("page", "2025-06-18"),
+        ("bad request", "2025-06-18"),
+    ] {
+        let (_double, url, _serving) = serve(character).await;
+        let house = house(&url, &[]).await;
+        let status = house.status();
+        assert_eq!((status.state, status.era), (UpstreamState::Ready, Some(era)), "{character}: {status:?}");
+        let owed = usize::from(era == "2026-07-28");
+        assert_eq!((status.tools.len(), status.quarantined.len()), (2 - owed, owed), "{character}: {status:?}");
+        assert_eq!(text(&house.call("mcp__web__echo", json!({"a": 1})).await.unwrap()), r#"{"a":1}"#);
+        house.upstreams.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn a_lost_session_is_renewed_once_and_a_finished_one_is_ended() {
+    let (double, url, _serving) = serve("legacy").await;
+    let house = house(&url, &[]).await;
+    house.call("mcp__web__echo", json!({})).await.unwrap();
+    // The server forgets: only the next session will do.
+    double.sessions.fetch_add(10, Ordering::SeqCst);
+    double.log.lock().unwrap().clear();
+    let calls = (0..3).map(|n| house.call("mcp__web__echo", json!({"n": n})));
+    for (n, answered) in futures_util::future::join_all(calls).await.into_iter().enumerate() {
+        assert_eq!(text(&answered.unwrap()), format!(r#"{{"n":{n}}}"#));
+    }
+    let asked = |method: &str| double.log.lock().unwrap().iter().filter(|(asked, ..)| asked == method).count();
+    assert_eq!((asked("initialize"), asked("tools/call")), (1, 6), "one renewal for all three");
+    house.upstreams.stop().await;
+    let log = double.log.lock().unwrap();
+    let (last, session, _) = log.last().unwrap();
+    assert_eq!((last.as_str(), session.as_deref()), ("DELETE", Some("s12")));
+}
+
+#[tokio::test]
+async fn streams_errors_and_rubbish_are_told_apart() {
+    let (_double, url, _serving) = serve("legacy").await;
+    let house = house(&url, &[]).await;
+    let steps = Arc::new(AtomicUsize::new(0));
+    let heard = Arc::clone(&steps);
+    let mut cx = tollgate_testkit::cx("/");
+    cx.progress = Progress::to(move |_| {
+        heard.fetch_add(1, Ordering::SeqCst);
+    });
+    let output = find(&house.upstreams, "mcp__web__echo").call(json!({"do": "stream"}), cx).await.unwrap();
+    assert_eq!((text(&output), steps.load(Ordering::SeqCst)), (r#"{"do":"stream"}"#, 1));
+    assert_eq!(house.status().noise.last_lines, ["rubbish"]);
+    for (how, code, part) in [
+        ("no answer", Code::UpstreamError, "without an answer"),
+        ("endless", Code::ResultTooLarge, "larger than"),
+        ("other id", Code::UpstreamError, "not the one"),
+        ("fault", Code::UpstreamError, "HTTP 500: it broke"),
+    ] {
+        let error = house.call("mcp__web__echo", json!({"do": how})).await.unwrap_err();
+        assert!(error.code == code && error.message.contains(part), "{how}: {error:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_key_is_sent_and_a_missing_one_is_said() {
+    let (_double, url, _serving) = serve("locked").await;
+    let without = house(&url, &[]).await;
+    assert_eq!(without.status().last_error.as_deref(), Some("the server answered HTTP 401: who are you?"));
+    let with = house(&url, &[("Authorization", "Bearer key")]).await;
+    assert_eq!(with.status().state, UpstreamState::Ready);
+    assert!(!format!("{:?}", with.upstreams).contains("Bearer"));
+
+    let gone = house("http://127.0.0.1:9/mcp", &[]).await;
+    assert!(gone.status().last_error.unwrap().contains("no connection to `http://127.0.0.1:9`"));
+}

@@ -1,0 +1,155 @@
+//! What every handler reaches, and the way to each.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::middleware::from_fn_with_state;
+use axum::routing::{get, post};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::task::TaskTracker;
+use tollgate::mcp::{ServerInfo, http::Endpoint};
+use tollgate::store::Store;
+use tollgate::{CancellationToken, Clock, Door, Operator, Tollgate};
+
+use crate::entrance::{self, Names};
+use crate::keys::Ring;
+use crate::limits::{IN_FLIGHT_MAX, LISTENERS_MAX};
+use crate::metrics::{Metered, Metrics};
+use crate::problem::Problem;
+use crate::{health, mcp, openapi, rest};
+
+/// How to serve.
+#[derive(Clone)]
+pub struct ServeOptions {
+    /// What MCP clients are told of the server.
+    pub info: ServerInfo,
+    /// The door that is served instead of the house's own, such as one to some of the tools.
+    pub door: Option<Arc<dyn Door>>,
+    /// Names, beside loopback's and the bound address, under which clients may reach the server.
+    pub hosts: Vec<String>,
+    /// Origins, beside those of such hosts, from which browsers may ask.
+    pub origins: Vec<String>,
+    /// Ends the serving.
+    pub stop: CancellationToken,
+    /// How long what is under way may go on after that.
+    pub drain: Duration,
+}
+
+impl ServeOptions {
+    /// Serves everything of the house under loopback names until `stop` is cancelled.
+    pub fn new(info: ServerInfo, stop: CancellationToken) -> Self {
+        Self { info, door: None, hosts: Vec::new(), origins: Vec::new(), stop, drain: Duration::from_secs(10) }
+    }
+}
+
+/// The ways in, and what stands behind them.
+pub struct Service {
+    /// The ways in, with an answer for every path: for a program's own axum server to nest, or to fall back to.
+    pub router: Router,
+    pub(crate) app: Arc<App>,
+}
+
+impl Service {
+    /// Waits until every call that came in here has ended. Those that outlive `patience` are cancelled.
+    pub async fn drain(&self, patience: Duration) {
+        self.app.stop.cancel();
+        if tokio::time::timeout(patience, self.ended()).await.is_err() {
+            self.app.cut.cancel();
+            self.ended().await;
+        }
+    }
+
+    pub(crate) async fn ended(&self) {
+        self.app.tasks.close();
+        self.app.tasks.wait().await;
+    }
+}
+
+/// What every handler reaches.
+pub(crate) struct App {
+    pub(crate) door: Arc<dyn Door>,
+    pub(crate) endpoint: Endpoint,
+    pub(crate) operator: Operator,
+    pub(crate) ring: Ring,
+    pub(crate) names: Names,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) data_dir: PathBuf,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) tasks: TaskTracker,
+    /// Nothing new is begun.
+    pub(crate) stop: CancellationToken,
+    /// What is under way is cancelled.
+    pub(crate) cut: CancellationToken,
+    in_flight: Arc<Semaphore>,
+    listeners: Arc<Semaphore>,
+}
+
+impl App {
+    /// A place among what is under way.
+    pub(crate) fn place(&self) -> Result<OwnedSemaphorePermit, Problem> {
+        let place = Arc::clone(&self.in_flight).try_acquire_owned();
+        place.map_err(|_| Problem::too_many(format!("{IN_FLIGHT_MAX} requests are under way")))
+    }
+
+    /// A place among the listeners to new records.
+    pub(crate) fn listener(&self) -> Result<OwnedSemaphorePermit, Problem> {
+        let place = Arc::clone(&self.listeners).try_acquire_owned();
+        place.map_err(|_| Problem::too_many(format!("{LISTENERS_MAX} listen already")))
+    }
+}
+
+/// The ways in to a house, for a server that is reached at `address`.
+pub fn router(house: &Tollgate, address: SocketAddr, options: ServeOptions) -> Service {
+    let metrics = Arc::new(Metrics::default());
+    let door = options.door.unwrap_or_else(|| house.door());
+    let app = Arc::new(App {
+        door: Arc::new(Metered::new(door, Arc::clone(&metrics), house.clock())),
+        endpoint: Endpoint::new(options.info),
+        operator: house.operator().clone(),
+        ring: Ring::new(Store::new(house.data_dir()), house.clock()),
+        names: Names::new(address, &options.hosts, &options.origins),
+        metrics,
+        data_dir: house.data_dir().to_owned(),
+        clock: house.clock(),
+        tasks: TaskTracker::new(),
+        cut: CancellationToken::new(),
+        stop: options.stop.child_token(),
+        in_flight: Arc::new(Semaphore::new(IN_FLIGHT_MAX)),
+        listeners: Arc::new(Semaphore::new(LISTENERS_MAX)),
+    });
+    let client = Router::new()
+        .route("/mcp", post(mcp::post).delete(mcp::delete))
+        .route("/api/v1/calls", post(rest::call))
+        .route("/api/v1/tools", get(rest::tools))
+        .route_layer(from_fn_with_state(Arc::clone(&app), entrance::client));
+    let operator = Router::new()
+        .route("/api/v1/approvals/{id}/approve", post(rest::approve))
+        .route("/api/v1/approvals/{id}/reject", post(rest::reject))
+        .route("/api/v1/audit", get(rest::audit))
+        .route("/api/v1/events", get(rest::events))
+        .route_layer(from_fn_with_state(Arc::clone(&app), entrance::operator));
+    let either = Router::new()
+        .route("/api/v1/approvals", get(rest::approvals))
+        .route("/api/v1/approvals/{id}", get(rest::approval))
+        .route("/metrics", get(health::metrics))
+        .route_layer(from_fn_with_state(Arc::clone(&app), entrance::either));
+    let open = Router::new()
+        .route("/healthz", get(health::alive))
+        .route("/readyz", get(health::ready))
+        .route("/openapi.json", get(openapi::answer));
+    let router = client
+        .merge(operator)
+        .merge(either)
+        .merge(open)
+        .fallback(nothing)
+        .layer(from_fn_with_state(Arc::clone(&app), entrance::known_host))
+        .with_state(Arc::clone(&app));
+    Service { router, app }
+}
+
+async fn nothing() -> Problem {
+    Problem::not_found("nothing is at this path").with_hint("`/openapi.json` names what there is")
+}

@@ -1,0 +1,34 @@
+//! The limits of the server, beside those of the types.
+
+use std::time::Duration;
+
+/// Connections at once; more wait to be accepted.
+pub(crate) const CONNECTIONS_MAX: usize = 512;
+/// The head of a request.
+pub(crate) const HEAD_BYTES_MAX: usize = 64 * 1024;
+/// Reading the head of a request, and between two requests of one connection.
+pub(crate) const HEAD_TIMEOUT: Duration = Duration::from_secs(60);
+/// Reading the body of a request.
+pub(crate) const BODY_TIMEOUT: Duration = Duration::from_secs(30);
+/// Calls and lists under way at once; more are told to come back.
+pub(crate) const IN_FLIGHT_MAX: usize = 512;
+/// Listeners to new records at once.
+pub(crate) const LISTENERS_MAX: usize = 16;
+/// Between two looks for new records.
+pub(crate) const EVENTS_PAUSE: Duration = Duration::from_millis(200);
+/// Messages of one stream that wait for the client to read.
+pub(crate) const STREAM_QUEUE_MAX: usize = 64;
+/// How long the last message of a stream waits for the client to read.
+pub(crate) const UNREAD_TIMEOUT: Duration = Duration::from_secs(30);
+/// The silence of a stream before a comment keeps it open.
+pub(crate) const KEEP_ALIVE: Duration = Duration::from_secs(15);
+/// How long a look at the keys is believed: a revoked key ends within it.
+pub(crate) const KEYS_FRESH: Duration = Duration::from_secs(1);
+/// Records of one answer.
+pub(crate) const RECORDS_MAX: usize = 1_000;
+/// Records of one answer unless asked otherwise.
+pub(crate) const RECORDS_DEFAULT: usize = 50;
+/// Lines of one metric; what comes later is counted under one name.
+pub(crate) const SERIES_MAX: usize = 5_000;
+/// The words of an operator.
+pub(crate) const REASON_CHARS_MAX: usize = 2_000;

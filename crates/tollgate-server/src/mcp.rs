@@ -1,0 +1,91 @@
+//! `/mcp`: the endpoint's words as HTTP. Every request runs on a task of the server's, so that in the handshake era a
+//! broken connection does not end it; in the stateless era the response's end does.
+
+use std::sync::Arc;
+
+use axum::Extension;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+use tollgate::Surface;
+use tollgate::mcp::http::{Reply, Run, SESSION_ID};
+
+use crate::app::App;
+use crate::entrance::Holder;
+use crate::limits::{STREAM_QUEUE_MAX, UNREAD_TIMEOUT};
+use crate::problem::Problem;
+use crate::{body, sse};
+
+pub(crate) async fn post(
+    State(app): State<Arc<App>>,
+    Extension(holder): Extension<Holder>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Problem> {
+    let body = body::json(&headers, body).await?;
+    match app.endpoint.post(&headers, &body, holder.name(), app.clock.monotonic()) {
+        Reply::Run(run) => answer(&app, &holder, run).await,
+        reply => Ok(plain(reply)),
+    }
+}
+
+pub(crate) async fn delete(
+    State(app): State<Arc<App>>,
+    Extension(holder): Extension<Holder>,
+    headers: HeaderMap,
+) -> Response {
+    plain(app.endpoint.delete(&headers, holder.name(), app.clock.monotonic()))
+}
+
+async fn answer(app: &Arc<App>, holder: &Holder, run: Run) -> Result<Response, Problem> {
+    let place = app.place()?;
+    let mut caller = holder.caller(Surface::McpHttp);
+    caller.session.clone_from(&run.session);
+    let (door, caller) = (Arc::clone(&app.door), Arc::new(caller));
+    let (is_streamed, cancellation) = (run.is_streamed, run.cancellation.clone());
+    let ends_with_response = run.ends_with_response.then(|| cancellation.clone().drop_guard());
+    let (out, mut texts) = mpsc::channel(STREAM_QUEUE_MAX);
+    let cut = app.cut.clone();
+    app.tasks.spawn(async move {
+        let _place = place;
+        let answered = tokio::select! {
+            answered = run.answer(door, caller, out.clone()) => answered,
+            () = cut.cancelled() => None,
+        };
+        if let Some(text) = answered {
+            // Without a reader there is nobody to tell, and who does not read is not waited for.
+            let _ = timeout(UNREAD_TIMEOUT, out.send(text)).await;
+        }
+    });
+    if is_streamed {
+        return Ok(sse::response(texts, ends_with_response));
+    }
+    let text = texts.recv().await;
+    drop(ends_with_response);
+    // A cancelled request is not answered (MCP, Cancellation), but a POST must be.
+    Ok(text.map_or_else(|| StatusCode::ACCEPTED.into_response(), |text| json(StatusCode::OK, text)))
+}
+
+fn plain(reply: Reply) -> Response {
+    match reply {
+        Reply::Json { status, body, session } => {
+            let mut response = json(StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), body);
+            if let Some(session) = session.and_then(|session| HeaderValue::try_from(session).ok()) {
+                response.headers_mut().insert(HeaderName::from_static(SESSION_ID), session);
+            }
+            response
+        }
+        Reply::Empty(405) => (StatusCode::METHOD_NOT_ALLOWED, [(axum::http::header::ALLOW, "POST")]).into_response(),
+        Reply::Empty(status) => StatusCode::from_u16(status).unwrap_or(StatusCode::ACCEPTED).into_response(),
+        // INVARIANT: the one caller that can have it has taken it.
+        Reply::Run(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+    }
+}
+
+fn json(status: StatusCode, body: Vec<u8>) -> Response {
+    (status, [(CONTENT_TYPE, "application/json")], body).into_response()
+}

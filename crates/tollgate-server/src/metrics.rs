@@ -1,0 +1,193 @@
+//! What is counted, in the text format of Prometheus (0.0.4).
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tollgate::{BoxFuture, Call, Caller, Clock, Code, Door, Outcome, Status, ToolDefinition};
+
+use crate::limits::SERIES_MAX;
+
+/// The upper bounds of the histogram's buckets.
+const BUCKETS_SECONDS: [f64; 12] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 30.0, 120.0];
+/// Stands for the names of tools that do not exist: an asker must not make new lines.
+const NO_TOOL: &str = "(unknown)";
+/// Stands for everything beyond [`SERIES_MAX`].
+const OTHER: &str = "(other)";
+
+/// The counters of one server.
+#[derive(Default)]
+pub(crate) struct Metrics {
+    calls: Mutex<BTreeMap<(String, &'static str, &'static str), u64>>,
+    durations: Mutex<BTreeMap<String, Histogram>>,
+    in_flight: AtomicI64,
+    lists: AtomicU64,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Histogram {
+    buckets: [u64; BUCKETS_SECONDS.len()],
+    count: u64,
+    sum_seconds: f64,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Metrics {
+    fn count(&self, tool: &str, status: Status, code: Option<Code>, took: Duration) {
+        let tool = if code == Some(Code::UnknownTool) { NO_TOOL } else { tool };
+        let code = code.map_or("", Code::as_str);
+        let mut calls = lock(&self.calls);
+        let mut key = (tool.to_owned(), status.as_str(), code);
+        if calls.len() >= SERIES_MAX && !calls.contains_key(&key) {
+            OTHER.clone_into(&mut key.0);
+        }
+        let tool = key.0.clone();
+        *calls.entry(key).or_default() += 1;
+        drop(calls);
+        let mut durations = lock(&self.durations);
+        let histogram = durations.entry(tool).or_default();
+        let seconds = took.as_secs_f64();
+        for (count, bound) in histogram.buckets.iter_mut().zip(BUCKETS_SECONDS) {
+            *count += u64::from(seconds <= bound);
+        }
+        histogram.count += 1;
+        histogram.sum_seconds += seconds;
+    }
+
+    /// Everything as text.
+    pub(crate) fn render(&self, is_ledger_writable: bool, sessions: usize) -> String {
+        let mut text = String::new();
+        // INVARIANT: writing to a String cannot fail.
+        let _ = self.write(&mut text, is_ledger_writable, sessions);
+        text
+    }
+
+    fn write(&self, out: &mut String, is_ledger_writable: bool, sessions: usize) -> std::fmt::Result {
+        head(out, "calls_total", "counter", "Calls by tool, and how they ended.")?;
+        for ((tool, status, code), count) in lock(&self.calls).iter() {
+            writeln!(
+                out,
+                "tollgate_calls_total{{tool=\"{}\",status=\"{status}\",code=\"{code}\"}} {count}",
+                escaped(tool)
+            )?;
+        }
+        head(out, "call_duration_seconds", "histogram", "From asking to answer.")?;
+        for (tool, histogram) in lock(&self.durations).iter() {
+            let tool = escaped(tool);
+            let name = "tollgate_call_duration_seconds";
+            for (bound, count) in BUCKETS_SECONDS.iter().zip(histogram.buckets) {
+                writeln!(out, "{name}_bucket{{tool=\"{tool}\",le=\"{bound}\"}} {count}")?;
+            }
+            writeln!(out, "{name}_bucket{{tool=\"{tool}\",le=\"+Inf\"}} {}", histogram.count)?;
+            writeln!(out, "{name}_sum{{tool=\"{tool}\"}} {}", histogram.sum_seconds)?;
+            writeln!(out, "{name}_count{{tool=\"{tool}\"}} {}", histogram.count)?;
+        }
+        head(out, "calls_in_flight", "gauge", "Calls that are not answered yet.")?;
+        writeln!(out, "tollgate_calls_in_flight {}", self.in_flight.load(Ordering::Relaxed))?;
+        head(out, "lists_total", "counter", "How often the tools were listed.")?;
+        writeln!(out, "tollgate_lists_total {}", self.lists.load(Ordering::Relaxed))?;
+        head(out, "mcp_sessions", "gauge", "Open sessions of MCP's handshake era.")?;
+        writeln!(out, "tollgate_mcp_sessions {sessions}")?;
+        head(out, "ledger_writable", "gauge", "1 when the ledger can be written.")?;
+        writeln!(out, "tollgate_ledger_writable {}", u8::from(is_ledger_writable))
+    }
+}
+
+fn head(out: &mut String, name: &str, kind: &str, help: &str) -> std::fmt::Result {
+    writeln!(out, "# HELP tollgate_{name} {help}\n# TYPE tollgate_{name} {kind}")
+}
+
+fn escaped(value: &str) -> String {
+    value.replace('\\', r"\\").replace('"', r#"\""#).replace('\n', r"\n")
+}
+
+/// A door whose calls are counted.
+pub(crate) struct Metered {
+    door: Arc<dyn Door>,
+    metrics: Arc<Metrics>,
+    clock: Arc<dyn Clock>,
+}
+
+impl Metered {
+    pub(crate) fn new(door: Arc<dyn Door>, metrics: Arc<Metrics>, clock: Arc<dyn Clock>) -> Self {
+        Self { door, metrics, clock }
+    }
+}
+
+impl Door for Metered {
+    fn list<'a>(&'a self, caller: &'a Caller) -> BoxFuture<'a, Vec<Arc<ToolDefinition>>> {
+        self.metrics.lists.fetch_add(1, Ordering::Relaxed);
+        self.door.list(caller)
+    }
+
+    fn call<'a>(&'a self, caller: &'a Caller, call: Call) -> BoxFuture<'a, Outcome> {
+        let passage = Passage::begin(self);
+        Box::pin(async move {
+            let outcome = self.door.call(caller, call).await;
+            passage.end(&outcome);
+            outcome
+        })
+    }
+}
+
+/// One call; dropped before its end it was cancelled, and of which tool is only known behind the door.
+struct Passage<'a> {
+    door: &'a Metered,
+    began: Duration,
+    is_over: bool,
+}
+
+impl<'a> Passage<'a> {
+    fn begin(door: &'a Metered) -> Self {
+        door.metrics.in_flight.fetch_add(1, Ordering::Relaxed);
+        Self { door, began: door.clock.monotonic(), is_over: false }
+    }
+
+    fn end(mut self, outcome: &Outcome) {
+        self.is_over = true;
+        self.door.metrics.count(&outcome.tool, outcome.status(), outcome.code(), self.took());
+    }
+
+    fn took(&self) -> Duration {
+        self.door.clock.monotonic().saturating_sub(self.began)
+    }
+}
+
+impl Drop for Passage<'_> {
+    fn drop(&mut self) {
+        self.door.metrics.in_flight.fetch_sub(1, Ordering::Relaxed);
+        if !self.is_over {
+            self.door.metrics.count(OTHER, Status::Failed, Some(Code::Cancelled), self.took());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_no_tools_make_no_lines_and_quotes_are_escaped() {
+        let metrics = Metrics::default();
+        for name in 0..3 {
+            metrics.count(&format!("x{name}"), Status::Refused, Some(Code::UnknownTool), Duration::from_millis(2));
+        }
+        metrics.count("a\"b\\", Status::Done, None, Duration::from_secs(2));
+        let text = metrics.render(true, 0);
+        assert!(
+            text.contains(r#"tollgate_calls_total{tool="(unknown)",status="refused",code="unknown_tool"} 3"#),
+            "{text}"
+        );
+        assert!(text.contains(r#"tollgate_calls_total{tool="a\"b\\",status="done",code=""} 1"#), "{text}");
+        assert!(text.contains(r#"_bucket{tool="a\"b\\",le="1"} 0"#) && text.contains(r#"le="5"} 1"#), "{text}");
+        for name in 0..2 * SERIES_MAX {
+            metrics.count(&format!("y{name}"), Status::Done, None, Duration::ZERO);
+        }
+        assert_eq!(lock(&metrics.calls).len(), SERIES_MAX + 1);
+    }
+}

@@ -1,0 +1,261 @@
+//! `/openapi.json`: what the REST interface takes and gives, as OpenAPI 3.1.
+
+use axum::Json;
+use serde_json::{Value, json};
+use tollgate::Code;
+
+pub(crate) async fn answer() -> Json<Value> {
+    Json(document())
+}
+
+/// The description of the interface, OpenAPI 3.1.
+pub fn document() -> Value {
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Tollgate",
+            "version": env!("CARGO_PKG_VERSION"),
+            "description": "The tool layer of AI agents. Every call passes one gate and is recorded. A call is answered \
+                            with 200 and its outcome object, no matter how it ended; other statuses are about the \
+                            request itself.",
+        },
+        "servers": [{ "url": "http://127.0.0.1:7373" }],
+        "security": [{ "client": [] }],
+        "paths": paths(),
+        "components": {
+            "securitySchemes": {
+                "client": { "type": "http", "scheme": "bearer", "description": "A client key: lists and calls." },
+                "operator": {
+                    "type": "http", "scheme": "bearer",
+                    "description": "An operator key: answers approvals and reads the ledger.",
+                },
+            },
+            "schemas": schemas(),
+        },
+    })
+}
+
+fn paths() -> Value {
+    let parts = [call_paths(), approval_paths(), ledger_paths(), other_paths()];
+    parts.into_iter().filter_map(|part| part.as_object().cloned()).flatten().collect()
+}
+
+fn operator() -> Value {
+    json!([{ "operator": [] }])
+}
+
+fn either() -> Value {
+    json!([{ "client": [] }, { "operator": [] }])
+}
+
+fn call_paths() -> Value {
+    json!({
+        "/api/v1/calls": { "post": {
+            "summary": "Ask for a tool call",
+            "requestBody": { "required": true, "content": content(&schema("Call")) },
+            "responses": responses(&schema("Outcome"), &["400", "401", "403", "413", "415", "429"]),
+        } },
+        "/api/v1/tools": { "get": {
+            "summary": "The tools that this key may use",
+            "parameters": [query("query", "Only tools in whose name or description this text is.", "string")],
+            "responses": responses(&list("tools", &json!({ "type": "object" })), &["400", "401", "403"]),
+        } },
+        "/mcp": { "post": {
+            "summary": "The Model Context Protocol, streamable HTTP",
+            "requestBody": { "required": true, "content": content(&json!({ "type": "object" })) },
+            "responses": responses(&json!({ "type": "object" }), &["400", "401", "403", "404", "413", "415", "429"]),
+        } },
+    })
+}
+
+fn approval_paths() -> Value {
+    let id = json!([{
+        "name": "id", "in": "path", "required": true, "schema": { "type": "string" },
+        "description": "The id, or a part of it that no other has.",
+    }]);
+    let decide = |summary: &str| {
+        json!({ "post": {
+            "summary": summary, "security": operator(), "parameters": id,
+            "requestBody": { "required": false, "content": content(&json!({
+                "type": "object", "additionalProperties": false, "properties": { "reason": { "type": "string" } },
+            })) },
+            "responses": responses(&schema("Approval"), &["400", "401", "403", "404", "409", "413", "415"]),
+        } })
+    };
+    json!({
+        "/api/v1/approvals": { "get": {
+            "summary": "Questions to a human: an operator sees all, a client its own",
+            "security": either(),
+            "parameters": [query("all", "The answered ones too.", "boolean")],
+            "responses": responses(&list("approvals", &schema("Approval")), &["400", "401"]),
+        } },
+        "/api/v1/approvals/{id}": { "get": {
+            "summary": "One question", "security": either(), "parameters": id,
+            "responses": responses(&schema("Approval"), &["401", "404"]),
+        } },
+        "/api/v1/approvals/{id}/approve": decide("Say yes, once; the asker then asks again"),
+        "/api/v1/approvals/{id}/reject": decide("Say no"),
+    })
+}
+
+fn ledger_paths() -> Value {
+    json!({
+        "/api/v1/audit": { "get": {
+            "summary": "The last records of the ledger, or those of one attempt",
+            "security": operator(),
+            "parameters": [
+                query("attempt", "An attempt's id, or a beginning or end of it that no other has.", "string"),
+                query("limit", "At most so many records.", "integer"),
+            ],
+            "responses": responses(&list("records", &json!({ "type": "object" })), &["400", "401", "403", "404"]),
+        } },
+        "/api/v1/events": { "get": {
+            "summary": "Every record of the ledger from now on, as server-sent events",
+            "security": operator(),
+            "responses": {
+                "200": { "description": "A record an event.", "content": { "text/event-stream": {} } },
+                "401": refusal("401"), "403": refusal("403"), "429": refusal("429"),
+            },
+        } },
+    })
+}
+
+fn other_paths() -> Value {
+    let object = json!({ "type": "object" });
+    json!({
+        "/metrics": { "get": {
+            "summary": "Counters for Prometheus", "security": either(),
+            "responses": { "200": { "description": "Text.", "content": { "text/plain": {} } }, "401": refusal("401") },
+        } },
+        "/healthz": { "get": {
+            "summary": "Whether the server lives", "security": [], "responses": responses(&object, &[]),
+        } },
+        "/readyz": { "get": {
+            "summary": "Whether calls can be recorded, and so be served", "security": [],
+            "responses": responses(&object, &["503"]),
+        } },
+    })
+}
+
+fn schemas() -> Value {
+    let text = json!({ "type": "string" });
+    let maybe_text = json!({ "type": ["string", "null"] });
+    json!({
+        "Call": {
+            "type": "object", "required": ["tool"], "additionalProperties": false,
+            "properties": {
+                "tool": text,
+                "arguments": { "type": "object", "description": "By the tool's input schema." },
+                "idempotency_key": { "type": ["string", "null"], "description": "The call happens at most once under it." },
+            },
+        },
+        "Outcome": outcome(),
+        "Result": {
+            "type": "object", "required": ["content", "structured", "truncated"],
+            "properties": {
+                "content": { "type": "array", "items": { "type": "object", "required": ["type"] } },
+                "structured": {},
+                "truncated": {
+                    "type": ["object", "null"],
+                    "properties": { "shown": { "type": "integer" }, "total": { "type": "integer" }, "handle": text },
+                },
+            },
+        },
+        "Error": error(),
+        "Waiting": {
+            "type": "object", "required": ["kind", "id", "expires"],
+            "properties": {
+                "kind": { "enum": ["approval", "intervention"] }, "id": text,
+                "expires": { "type": "string", "format": "date-time" },
+            },
+        },
+        "Approval": {
+            "type": "object", "required": ["id", "status", "tool", "arguments", "reason", "subject", "expires"],
+            "properties": {
+                "id": text, "status": { "enum": ["pending", "approved", "consumed", "rejected", "expired"] },
+                "tool": text, "arguments": { "type": "object" }, "preview": maybe_text, "risk": text,
+                "permission": text, "reason": text, "subject": text,
+                "expires": { "type": "string", "format": "date-time" },
+                "decided_by": maybe_text, "decision_reason": maybe_text,
+            },
+        },
+        "Problem": {
+            "type": "object", "required": ["ok", "error", "message"],
+            "properties": { "ok": { "const": false }, "error": text, "message": text, "hint": maybe_text },
+        },
+    })
+}
+
+fn outcome() -> Value {
+    let text = json!({ "type": "string" });
+    let or_null = |name: &str| json!({ "anyOf": [schema(name), { "type": "null" }] });
+    json!({
+        "type": "object",
+        "required": [
+            "status", "call_id", "attempt", "tool", "duration_ms", "result", "error", "waiting", "repairs", "replayed",
+        ],
+        "properties": {
+            "status": { "enum": ["done", "refused", "failed", "waiting", "unknown"] },
+            "call_id": text,
+            "attempt": { "type": ["string", "null"], "description": "Null when no record could be opened." },
+            "tool": text,
+            "duration_ms": { "type": "integer" },
+            "result": or_null("Result"), "error": or_null("Error"), "waiting": or_null("Waiting"),
+            "repairs": { "type": "array", "items": { "type": "object", "properties": { "path": text, "rule": text } } },
+            "replayed": { "type": "boolean" },
+        },
+    })
+}
+
+fn error() -> Value {
+    // Only the ledger says `forbidden`.
+    let codes: Vec<&str> =
+        Code::ALL.iter().filter(|code| **code != Code::Forbidden).map(|code| code.as_str()).collect();
+    let maybe_text = json!({ "type": ["string", "null"] });
+    json!({
+        "type": "object", "required": ["ok", "error", "message", "retryable"],
+        "properties": {
+            "ok": { "const": false }, "error": { "enum": codes }, "message": { "type": "string" },
+            "retryable": { "type": "boolean" }, "hint": maybe_text,
+            "retry_after_ms": { "type": ["integer", "null"] }, "tool_code": maybe_text,
+            "details": { "type": "array", "items": { "type": "object" } },
+        },
+    })
+}
+
+fn schema(name: &str) -> Value {
+    json!({ "$ref": format!("#/components/schemas/{name}") })
+}
+
+fn list(name: &str, items: &Value) -> Value {
+    json!({ "type": "object", "required": [name], "properties": { name: { "type": "array", "items": items } } })
+}
+
+fn content(schema: &Value) -> Value {
+    json!({ "application/json": { "schema": schema } })
+}
+
+fn query(name: &str, description: &str, kind: &str) -> Value {
+    json!({ "name": name, "in": "query", "description": description, "schema": { "type": kind } })
+}
+
+fn responses(done: &Value, refusals: &[&str]) -> Value {
+    let done = json!({ "description": "The answer.", "content": content(done) });
+    let refusals = refusals.iter().map(|status| ((*status).to_owned(), refusal(status)));
+    Value::Object([("200".to_owned(), done)].into_iter().chain(refusals).collect())
+}
+
+fn refusal(status: &str) -> Value {
+    let description = match status {
+        "400" => "The request cannot be read.",
+        "401" => "There is no key, or it does not count.",
+        "403" => "The key is of the other kind, or the host or origin is not known.",
+        "404" => "There is nothing of this name.",
+        "409" => "It was answered before.",
+        "413" => "The body is too long.",
+        "415" => "The body is not JSON.",
+        "429" => "Too many at once.",
+        _ => "Not now.",
+    };
+    json!({ "description": description, "content": content(&schema("Problem")) })
+}

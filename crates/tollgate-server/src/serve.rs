@@ -1,0 +1,145 @@
+//! Listening, serving, and going down without dropping what is under way.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::{GracefulShutdown, Watcher};
+use hyper_util::service::TowerToHyperService;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+use tollgate::{CancellationToken, Tollgate};
+
+use crate::app::{ServeOptions, router};
+use crate::keys::{self, KeyError};
+use crate::limits::{CONNECTIONS_MAX, HEAD_BYTES_MAX, HEAD_TIMEOUT};
+
+/// After an accept failed, as with too many open files.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Why the server does not serve.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The address cannot be listened on.
+    #[error("`{address}` cannot be listened on: {source}")]
+    Bind {
+        /// The address.
+        address: SocketAddr,
+        /// The system's word.
+        source: io::Error,
+    },
+    /// Other machines could reach it, and nobody has a key yet.
+    #[error("`{0}` can be reached from other machines, and no key was made yet: `tollgate keys create` first")]
+    Exposed(SocketAddr),
+    /// The keys cannot be read.
+    #[error(transparent)]
+    Keys(#[from] KeyError),
+}
+
+/// A socket that listens; clients that come now wait to be served.
+#[derive(Debug)]
+pub struct Bound {
+    listener: TcpListener,
+    address: SocketAddr,
+}
+
+impl Bound {
+    /// Listens. An address that is not loopback's is refused while the data folder has no key that counts.
+    ///
+    /// # Errors
+    /// When the address is taken, not this machine's, or refused.
+    pub async fn bind(address: SocketAddr, data_dir: &Path) -> Result<Self, ServeError> {
+        if !address.ip().is_loopback() && !keys::list(data_dir).await?.iter().any(|key| key.revoked.is_none()) {
+            return Err(ServeError::Exposed(address));
+        }
+        let bind = |source| ServeError::Bind { address, source };
+        let listener = TcpListener::bind(address).await.map_err(bind)?;
+        let address = listener.local_addr().map_err(bind)?;
+        Ok(Self { listener, address })
+    }
+
+    /// Where it listens: the port is the system's where 0 was asked for.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Serves until the options' token is cancelled. Then nothing new is accepted, what is under way goes on for the
+    /// options' drain, what is not done by then is cancelled, and every call is in the ledger when this returns.
+    pub async fn serve(self, house: &Tollgate, options: ServeOptions) {
+        let (stop, drain) = (options.stop.clone(), options.drain);
+        let service = router(house, self.address, options);
+        let mut connections = JoinSet::new();
+        let graceful = GracefulShutdown::new();
+        accept(self.listener, service.router.clone(), &mut connections, &graceful, &stop).await;
+        let closing = async {
+            graceful.shutdown().await;
+            while connections.join_next().await.is_some() {}
+            service.ended().await;
+        };
+        let _ = timeout(drain, closing).await;
+        connections.shutdown().await;
+        service.drain(Duration::ZERO).await;
+        house.gate().drain().await;
+    }
+}
+
+/// [`Bound::bind`] and [`Bound::serve`] in one.
+///
+/// # Errors
+/// As [`Bound::bind`].
+pub async fn serve(house: Arc<Tollgate>, address: SocketAddr, options: ServeOptions) -> Result<(), ServeError> {
+    Bound::bind(address, house.data_dir()).await?.serve(&house, options).await;
+    Ok(())
+}
+
+async fn accept(
+    listener: TcpListener,
+    router: Router,
+    connections: &mut JoinSet<()>,
+    graceful: &GracefulShutdown,
+    stop: &CancellationToken,
+) {
+    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    loop {
+        let arrived = async {
+            // INVARIANT: the semaphore lives here and is never closed.
+            let place = Arc::clone(&places).acquire_owned().await.ok();
+            (listener.accept().await, place)
+        };
+        let (accepted, place) = tokio::select! {
+            () = stop.cancelled() => return,
+            arrived = arrived => arrived,
+            Some(_) = connections.join_next() => continue,
+        };
+        match accepted {
+            Ok((stream, _)) => {
+                let (router, watcher) = (router.clone(), graceful.watcher());
+                connections.spawn(async move {
+                    let _place = place;
+                    converse(stream, router, watcher).await;
+                });
+            }
+            Err(error) => {
+                tracing::warn!(%error, "a connection could not be accepted");
+                sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+async fn converse(stream: TcpStream, router: Router, watcher: Watcher) {
+    let _ = stream.set_nodelay(true);
+    let mut builder = http1::Builder::new();
+    builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_header_size(HEAD_BYTES_MAX);
+    let connection = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+    if let Err(error) = watcher.watch(connection).await {
+        tracing::debug!(%error, "a connection broke off");
+    }
+}

@@ -1,0 +1,9 @@
+//! The server over real HTTP, in front of a real house.
+
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may stop at the first surprise")]
+
+mod entrance;
+mod mcp;
+mod rest;
+mod serving;
+mod world;
