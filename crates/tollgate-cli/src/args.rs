@@ -85,6 +85,11 @@ pub(crate) enum Command {
         #[command(subcommand)]
         action: KeysAction,
     },
+    /// Look at the MCP servers that Tollgate calls
+    Mcp {
+        #[command(subcommand)]
+        action: McpAction,
+    },
     /// Read, verify and settle the ledger
     Audit {
         #[command(subcommand)]
@@ -233,6 +238,14 @@ pub(crate) enum KeysAction {
         /// Its name
         name: String,
     },
+}
+
+/// `mcp …`.
+#[derive(Subcommand)]
+pub(crate) enum McpAction {
+    /// Start each and say what it gives, what is set aside, and why one does not answer
+    #[command(after_help = "Exit status: 0 all answer · 1 one does not.")]
+    List,
 }
 
 /// A yes or no.

@@ -44,6 +44,7 @@ async fn run(cli: Cli) -> Result<u8, Failure> {
         Command::Tools { action } => command::tools::run(&global, action).await,
         Command::Approvals { action } => command::approvals::run(&global, action).await,
         Command::Keys { action } => command::keys::run(&global, action).await,
+        Command::Mcp { action } => command::mcp::run(&global, action).await,
         Command::Audit { action } => command::audit::run(&global, action).await,
         Command::Doctor { action } => command::doctor::run(&global, action).await,
         Command::Completions { shell } => command::docs::completions(shell),

@@ -16,11 +16,12 @@ use tollgate_types::{ApprovalChannel, Clock, Secret, SourceKind, Tool, Workspace
 
 use crate::config::{Http, Loaded, Runs, TextOrSecret, ToolConfig};
 use crate::overlay::Overlays;
+use crate::servers::{self, Servers};
 use crate::{Error, Tollgate};
 
 /// Makes a [`Tollgate`]. Without a word it has the built-in tools, the role `developer` and its data in `.tollgate`.
 pub struct Builder {
-    loaded: Loaded,
+    loaded: Arc<Loaded>,
     data_dir: Option<PathBuf>,
     workspace: Option<PathBuf>,
     roles: Vec<Role>,
@@ -33,7 +34,7 @@ pub struct Builder {
 impl Builder {
     pub(crate) fn new() -> Self {
         Self {
-            loaded: Loaded::defaults("."),
+            loaded: Arc::new(Loaded::defaults(".")),
             data_dir: None,
             workspace: None,
             roles: Vec::new(),
@@ -47,7 +48,7 @@ impl Builder {
     /// Takes everything that a configuration says.
     #[must_use]
     pub fn config(mut self, loaded: Loaded) -> Self {
-        self.loaded = loaded;
+        self.loaded = Arc::new(loaded);
         self
     }
 
@@ -116,7 +117,7 @@ impl Builder {
         let operator = Operator::new(Arc::clone(&ledger), store.clone(), Arc::clone(&self.clock));
         let key = InstallKey::load(&data_dir)?;
         let redactor = Redactor::new(key.as_bytes(), []);
-        let mut warnings = self.loaded.warnings();
+        let mut warnings = Vec::new();
         let env = environment(&self.loaded, &redactor, &mut warnings).await;
         let mut tools = self.tools;
         if self.has_builtins {
@@ -130,6 +131,7 @@ impl Builder {
             }
             tools.extend(configured(&self.loaded, tool, &redactor, &mut warnings).await?);
         }
+        read_only.extend(servers::program_files(&self.loaded));
         let overlays = Overlays::read(&self.loaded)?;
         warnings.extend(overlays.idle(&tools.iter().map(|tool| tool.definition().name).collect::<Vec<_>>()));
         let tools = tools.into_iter().map(|tool| overlays.apply(tool)).collect::<Result<Vec<_>, _>>()?;
@@ -137,12 +139,7 @@ impl Builder {
             [Some(data_dir.clone()), self.loaded.file.clone()].into_iter().flatten().collect();
         protected.extend(self.loaded.secret_files());
         let policy = Policy::new(self.loaded.roles()?.into_iter().chain(self.roles))?;
-        let role = &self.loaded.config.role;
-        if !policy.has_role(role.get_ref()) {
-            let message = format!("no role is named `{}`", role.get_ref());
-            let hint = format!("there is {}; [roles.…] adds others", policy.role_names().join(", "));
-            return Err(self.loaded.fault(role, "role".into(), message, &hint).into());
-        }
+        check_role(&self.loaded, &policy)?;
         let gate = GateBuilder {
             policy,
             ledger: Arc::clone(&ledger),
@@ -162,8 +159,23 @@ impl Builder {
             Some(fault) => fault.into(),
             None => Error::from(error),
         })?;
-        Ok(Tollgate { gate, operator, redactor, clock: self.clock, loaded: self.loaded, data_dir, warnings })
+        let configs = servers::configured(&self.loaded, &redactor, &mut warnings).await?;
+        let start = || Servers::start(configs, gate.clone(), overlays, Arc::clone(&self.clock));
+        let has_servers = !self.loaded.config.mcp.is_empty();
+        let servers = has_servers.then(start).transpose().map_err(|error| self.loaded.server_fault(&error))?;
+        Ok(Tollgate { gate, servers, operator, redactor, clock: self.clock, loaded: self.loaded, data_dir, warnings })
     }
+}
+
+/// The role of the local command line is one that exists.
+fn check_role(loaded: &Loaded, policy: &Policy) -> Result<(), Error> {
+    let role = &loaded.config.role;
+    if policy.has_role(role.get_ref()) {
+        return Ok(());
+    }
+    let message = format!("no role is named `{}`", role.get_ref());
+    let hint = format!("there is {}; [roles.…] adds others", policy.role_names().join(", "));
+    Err(loaded.fault(role, "role".into(), message, &hint).into())
 }
 
 fn existing(what: &'static str, folder: &Path) -> Result<PathBuf, Error> {
@@ -228,12 +240,17 @@ pub(crate) fn is_secret_name(name: &str, redactor: &Redactor) -> bool {
     probe != before
 }
 
-enum Resolved {
+pub(crate) enum Resolved {
     Text(String),
     Secret(Secret),
 }
 
-async fn resolve(name: &str, value: &TextOrSecret, loaded: &Loaded, redactor: &Redactor) -> Result<Resolved, String> {
+pub(crate) async fn resolve(
+    name: &str,
+    value: &TextOrSecret,
+    loaded: &Loaded,
+    redactor: &Redactor,
+) -> Result<Resolved, String> {
     match value {
         // A plain text under the name of a secret is one.
         TextOrSecret::Text(text) if is_secret_name(name, redactor) => {

@@ -40,6 +40,7 @@ mod builder;
 pub mod config;
 mod error;
 mod overlay;
+mod servers;
 mod subset;
 mod tollgate;
 

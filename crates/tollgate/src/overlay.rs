@@ -10,13 +10,13 @@ use toml::Spanned;
 use crate::config::{ConfigError, Loaded};
 
 /// The changes of one configuration, in the order of their globs.
-pub(crate) struct Overlays<'a> {
-    loaded: &'a Loaded,
-    rules: Vec<(GlobMatcher, &'a String, &'a Spanned<toml::Table>)>,
+pub(crate) struct Overlays {
+    loaded: Arc<Loaded>,
+    rules: Vec<(GlobMatcher, String, Spanned<toml::Table>)>,
 }
 
-impl<'a> Overlays<'a> {
-    pub(crate) fn read(loaded: &'a Loaded) -> Result<Self, ConfigError> {
+impl Overlays {
+    pub(crate) fn read(loaded: &Arc<Loaded>) -> Result<Self, ConfigError> {
         let mut rules = Vec::new();
         for (glob, table) in &loaded.config.tools {
             let fault = |message: String| {
@@ -31,14 +31,18 @@ impl<'a> Overlays<'a> {
                 return Err(fault("a name cannot be changed".into()));
             }
             let matcher = Glob::new(glob).map_err(|error| fault(error.to_string()))?.compile_matcher();
-            rules.push((matcher, glob, table));
+            rules.push((matcher, glob.clone(), table.clone()));
         }
-        Ok(Self { loaded, rules })
+        Ok(Self { loaded: Arc::clone(loaded), rules })
     }
 
-    /// The globs that fit none of these names: a misspelt one protects nothing.
+    /// The globs that fit none of these names: a misspelt one protects nothing. What may fit the tools of a server that
+    /// did not say yet what it has is no such.
     pub(crate) fn idle(&self, names: &[String]) -> Vec<String> {
-        let idle = self.rules.iter().filter(|(glob, ..)| !names.iter().any(|name| glob.is_match(name)));
+        let is_for_servers = |glob: &str| !self.loaded.config.mcp.is_empty() && glob.starts_with("mcp__");
+        let is_idle =
+            |glob: &GlobMatcher, text: &str| !names.iter().any(|name| glob.is_match(name)) && !is_for_servers(text);
+        let idle = self.rules.iter().filter(|(glob, text, _)| is_idle(glob, text));
         idle.map(|(_, glob, _)| format!("[tools.\"{glob}\"] fits no tool")).collect()
     }
 
@@ -53,7 +57,7 @@ impl<'a> Overlays<'a> {
         for (_, glob, table) in fitting {
             let fault = |message: String| {
                 self.loaded.fault(
-                    *table,
+                    table,
                     format!("tools.\"{glob}\""),
                     message,
                     "the keys of a tool are listed in docs/config.md",

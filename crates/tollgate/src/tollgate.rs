@@ -6,19 +6,22 @@ use std::sync::Arc;
 use tollgate_agent::{ChatModel, ModelConfig};
 use tollgate_gate::{Gate, Operator};
 use tollgate_guard::redact::Redactor;
-use tollgate_types::{BoxFuture, Call, Caller, Clock, Door, Outcome, Secret, ToolDefinition};
+use tollgate_mcp::upstream::UpstreamStatus;
+use tollgate_types::{BoxFuture, Call, Caller, CancellationToken, Clock, Door, Outcome, Secret, ToolDefinition};
 
 use crate::Builder;
 use crate::builder::is_secret_name;
 use crate::config::{Loaded, Model, TextOrSecret};
+use crate::servers::Servers;
 
 /// A gate with its tools, its ledger and its operator's desk.
 pub struct Tollgate {
     pub(crate) gate: Gate,
+    pub(crate) servers: Option<Arc<Servers>>,
     pub(crate) operator: Operator,
     pub(crate) redactor: Redactor,
     pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) loaded: Loaded,
+    pub(crate) loaded: Arc<Loaded>,
     pub(crate) data_dir: PathBuf,
     pub(crate) warnings: Vec<String>,
 }
@@ -31,12 +34,36 @@ impl Tollgate {
 
     /// Takes one call from request to recorded outcome.
     pub async fn call(&self, caller: &Caller, call: Call) -> Outcome {
-        Door::call(&self.gate, caller, call).await
+        self.door().call(caller, call).await
+    }
+
+    /// The same, which `cancellation` ends too; the outcome then says how far it came.
+    pub async fn call_until(&self, caller: &Caller, call: Call, cancellation: CancellationToken) -> Outcome {
+        if let Some(servers) = &self.servers {
+            servers.await_tool(&call.name, &cancellation).await;
+        }
+        self.gate.call_until(caller, call, cancellation).await
     }
 
     /// The tools that `caller` may use, by name.
     pub async fn list(&self, caller: &Caller) -> Vec<Arc<ToolDefinition>> {
-        Door::list(&self.gate, caller).await
+        self.door().list(caller).await
+    }
+
+    /// Every MCP server that is configured, after each had the time to say what it has.
+    pub async fn servers(&self) -> Vec<UpstreamStatus> {
+        match &self.servers {
+            Some(servers) => servers.statuses().await,
+            None => Vec::new(),
+        }
+    }
+
+    /// Waits for the calls under way, and stops the MCP servers with all that they started.
+    pub async fn stop(&self) {
+        self.gate.drain().await;
+        if let Some(servers) = &self.servers {
+            servers.stop().await;
+        }
     }
 
     /// The gate: register and take out tools, read the catalog and the policy.
@@ -46,7 +73,10 @@ impl Tollgate {
 
     /// The way in, for surfaces.
     pub fn door(&self) -> Arc<dyn Door> {
-        Arc::new(self.gate.clone())
+        match &self.servers {
+            Some(servers) => Arc::clone(servers) as Arc<dyn Door>,
+            None => Arc::new(self.gate.clone()),
+        }
     }
 
     /// The operator's desk.
@@ -126,10 +156,10 @@ impl Tollgate {
 
 impl Door for Tollgate {
     fn list<'a>(&'a self, caller: &'a Caller) -> BoxFuture<'a, Vec<Arc<ToolDefinition>>> {
-        self.gate.list(caller)
+        Box::pin(self.list(caller))
     }
 
     fn call<'a>(&'a self, caller: &'a Caller, call: Call) -> BoxFuture<'a, Outcome> {
-        Door::call(&self.gate, caller, call)
+        Box::pin(self.call(caller, call))
     }
 }

@@ -21,7 +21,7 @@ pub(crate) async fn run(global: &Global, args: CallArgs) -> Result<u8, Failure> 
     let cancellation = CancellationToken::new();
     let stopped = stopped();
     let outcome = {
-        let mut running = std::pin::pin!(house.gate().call_until(&caller, call, cancellation.clone()));
+        let mut running = std::pin::pin!(house.call_until(&caller, call, cancellation.clone()));
         tokio::select! {
             outcome = &mut running => outcome,
             // What came of it is said all the same.
@@ -31,6 +31,7 @@ pub(crate) async fn run(global: &Global, args: CallArgs) -> Result<u8, Failure> 
             }
         }
     };
+    house.stop().await;
     match output::format(global) {
         Format::Json => output::json(&outcome)?,
         Format::Text => output::out(&for_people(&outcome))?,

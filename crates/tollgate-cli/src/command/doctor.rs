@@ -87,9 +87,6 @@ async fn examine(global: &Global) -> Result<u8, Failure> {
     findings.extend(models(&loaded).await);
     findings.extend(programs(&loaded)?);
     findings.push(Finding::well("sandbox", format!("{}: programs run without isolation", tollgate::sandbox_level())));
-    for warning in loaded.warnings() {
-        findings.push(Finding::ailing("configuration", warning, "remove it, or use a version that does"));
-    }
     match output::format(global) {
         Format::Json => output::json(&findings)?,
         Format::Text => output::out(&for_people(&findings))?,
@@ -142,15 +139,29 @@ fn programs(loaded: &Loaded) -> Result<Vec<Finding>, Failure> {
     let mut findings = Vec::new();
     for tool in loaded.tools()? {
         let Runs::Command(command) = &tool.runs else { continue };
-        let (what, program) = (format!("tool {}", tool.definition.name), command.first().cloned().unwrap_or_default());
-        findings.push(if is_there(&program, &loaded.folder) {
-            Finding::well(what, command.join(" "))
-        } else {
-            let mend = format!("install `{program}`, or correct `command` of the tool");
-            Finding::ailing(what, format!("the program `{program}` is not there"), mend)
-        });
+        let program = command.first().cloned().unwrap_or_default();
+        let what = format!("tool {}", tool.definition.name);
+        findings.push(installed(what, &program, command.join(" "), loaded));
+    }
+    for (name, server) in &loaded.config.mcp {
+        let (server, what) = (server.get_ref(), format!("MCP server {name}"));
+        match (&server.command, &server.url) {
+            (Some(program), _) => {
+                let words: Vec<_> = std::iter::once(program).chain(&server.args).map(String::as_str).collect();
+                findings.push(installed(what, program, words.join(" "), loaded));
+            }
+            (None, url) => findings.push(Finding::well(what, url.clone().unwrap_or_default())),
+        }
     }
     Ok(findings)
+}
+
+fn installed(what: String, program: &str, command: String, loaded: &Loaded) -> Finding {
+    if is_there(program, &loaded.folder) {
+        return Finding::well(what, command);
+    }
+    let mend = format!("install `{program}`, or correct `command` in tollgate.toml");
+    Finding::ailing(what, format!("the program `{program}` is not there"), mend)
 }
 
 fn is_there(program: &str, folder: &std::path::Path) -> bool {

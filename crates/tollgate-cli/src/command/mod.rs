@@ -7,6 +7,7 @@ pub(crate) mod docs;
 pub(crate) mod doctor;
 pub(crate) mod init;
 pub(crate) mod keys;
+pub(crate) mod mcp;
 pub(crate) mod run;
 pub(crate) mod serve;
 pub(crate) mod tools;

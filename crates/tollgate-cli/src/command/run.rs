@@ -54,7 +54,7 @@ pub(crate) async fn run(global: &Global, args: RunArgs) -> Result<u8, Failure> {
         }
         worst
     };
-    house.gate().drain().await;
+    house.stop().await;
     Ok(code)
 }
 

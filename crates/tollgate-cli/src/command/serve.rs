@@ -60,7 +60,7 @@ async fn stdio(global: &Global, args: &ServeArgs) -> Result<u8, Failure> {
         served = serve_stdio(door, caller, info(), tokio::io::stdin(), tokio::io::stdout()) => served,
         () = stopped() => Ok(()),
     };
-    house.gate().drain().await;
+    house.stop().await;
     served.map(|()| 0).map_err(|error| Failure::internal(error.to_string()))
 }
 
@@ -104,6 +104,7 @@ async fn http(global: &Global, args: &ServeArgs) -> Result<u8, Failure> {
             serving.await;
         }
     }
+    house.stop().await;
     Ok(0)
 }
 

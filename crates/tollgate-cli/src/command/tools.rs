@@ -15,6 +15,7 @@ pub(crate) async fn run(global: &Global, action: ToolsAction) -> Result<u8, Fail
     let house = open(global, loaded).await?;
     let caller = caller(&house, &role, Surface::Cli)?;
     let tools = house.list(&caller).await;
+    house.stop().await;
     match (action, output::format(global)) {
         (ToolsAction::List, Format::Json) => output::json(&tools)?,
         (ToolsAction::List, Format::Text) => {

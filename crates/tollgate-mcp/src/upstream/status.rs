@@ -20,6 +20,19 @@ pub enum UpstreamState {
     Stopped,
 }
 
+impl UpstreamState {
+    /// Its name.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Idle => "idle",
+            Self::Starting => "starting",
+            Self::Ready => "ready",
+            Self::Down => "down",
+            Self::Stopped => "stopped",
+        }
+    }
+}
+
 /// A tool that is set aside.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Quarantined {

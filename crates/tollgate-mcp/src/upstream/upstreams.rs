@@ -76,6 +76,18 @@ impl Upstreams {
         let _ = timeout(wait, async { while waiting.join_next().await.is_some() {} }).await;
     }
 
+    /// The same for one server. A name that none has is settled at once.
+    pub async fn settle_one(&self, name: &str, wait: Duration) {
+        if let Some(server) = self.servers.get(name) {
+            let _ = timeout(wait, server.settled()).await;
+        }
+    }
+
+    /// Whether a server has this name.
+    pub fn has(&self, name: &str) -> bool {
+        self.servers.contains_key(name)
+    }
+
     /// Every server as an operator sees it, by name.
     pub fn list(&self) -> Vec<UpstreamStatus> {
         self.servers.values().map(|server| server.status()).collect()

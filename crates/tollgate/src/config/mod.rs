@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use tollgate_mcp::upstream::UpstreamError;
 use tollgate_types::ToolDefinition;
 use toml::Spanned;
 
@@ -52,8 +53,8 @@ pub struct Config {
     #[schemars(with = "BTreeMap<String, serde_json::Value>")]
     pub tools: BTreeMap<String, Spanned<toml::Table>>,
     /// MCP servers that Tollgate calls.
-    #[schemars(with = "BTreeMap<String, serde_json::Value>")]
-    pub mcp: BTreeMap<String, Spanned<toml::Table>>,
+    #[schemars(with = "BTreeMap<String, McpServer>")]
+    pub mcp: BTreeMap<String, Spanned<McpServer>>,
 }
 
 impl Default for Config {
@@ -144,6 +145,66 @@ pub enum Api {
 pub struct Database {
     /// An SQLite file. Relative to the file's folder.
     pub sqlite: PathBuf,
+}
+
+/// `[mcp.NAME]`: a program with `command`, or an endpoint with `url`. Its tools are `mcp__NAME__TOOL`.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct McpServer {
+    /// The program, which speaks on its standard input and output. It runs in the file's folder.
+    #[serde(default)]
+    pub command: Option<String>,
+    /// The program's arguments.
+    #[serde(default)]
+    pub args: Vec<String>,
+    /// The program's environment, on top of PATH, HOME, LANG and their like.
+    #[serde(default)]
+    pub env: BTreeMap<String, TextOrSecret>,
+    /// The address of a streamable HTTP endpoint. No other origin is asked.
+    #[serde(default)]
+    pub url: Option<String>,
+    /// What goes with every request to it.
+    #[serde(default)]
+    pub headers: BTreeMap<String, TextOrSecret>,
+    /// When it is started.
+    #[serde(default)]
+    pub start: Start,
+    /// What the operator says of the tools whose name on the server fits the glob.
+    #[serde(default)]
+    pub tools: BTreeMap<String, ServerTools>,
+}
+
+/// When an MCP server is started.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Start {
+    /// When its tools are first asked for.
+    #[default]
+    Lazy,
+    /// With Tollgate; and again by itself, should it end.
+    Eager,
+}
+
+/// `[mcp.NAME.tools."GLOB"]`.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ServerTools {
+    /// What they do to the world; unsaid: dangerous.
+    #[serde(default)]
+    pub risk: Option<tollgate_types::Risk>,
+    /// What they need; unsaid: network.
+    #[serde(default)]
+    pub permission: Option<tollgate_types::Permission>,
+    /// What the model reads instead of the server's text.
+    #[serde(default)]
+    pub description: Option<String>,
+}
+
+/// How an MCP server is reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum McpKind<'a> {
+    Program(&'a str),
+    Endpoint(&'a str),
 }
 
 /// What runs for a `[[tool]]`.
@@ -245,6 +306,7 @@ impl Loaded {
         let loaded = Self { config, file: Some(path.to_owned()), folder: folder.into(), text };
         loaded.tools()?;
         loaded.roles()?;
+        loaded.config.mcp.keys().try_for_each(|name| loaded.mcp_kind(name).map(drop))?;
         Ok(loaded)
     }
 
@@ -321,6 +383,27 @@ impl Loaded {
         Ok(roles)
     }
 
+    /// How the MCP server `name` is reached.
+    ///
+    /// # Errors
+    /// When it says of both ways, or of none, or one way has what belongs to the other.
+    pub(crate) fn mcp_kind(&self, name: &str) -> Result<McpKind<'_>, ConfigError> {
+        const HINT: &str = "command = \"PROGRAM\" with args and env, or url = \"https://…\" with headers";
+        let Some(server) = self.config.mcp.get(name) else {
+            unreachable!("only names of the configuration are asked for")
+        };
+        let fault = |message: &str| Err(self.fault(server, format!("mcp.{name}"), message.into(), HINT));
+        let McpServer { command, url, args, env, headers, .. } = server.get_ref();
+        match (command, url) {
+            (Some(_), Some(_)) => fault("it has both `command` and `url`"),
+            (None, None) => fault("it has neither `command` nor `url`"),
+            (Some(_), None) if !headers.is_empty() => fault("`headers` go with a `url`, not with a program"),
+            (None, Some(_)) if !args.is_empty() || !env.is_empty() => fault("`args` and `env` go with a `command`"),
+            (Some(command), None) => Ok(McpKind::Program(command)),
+            (None, Some(url)) => Ok(McpKind::Endpoint(url)),
+        }
+    }
+
     /// An error at one key of a table that was read in a second step: the line is that of the key, where it has one.
     fn inner_fault(
         &self,
@@ -363,7 +446,15 @@ impl Loaded {
             Runs::Command(_) => None,
         });
         let in_tools = tool_headers.flatten().filter_map(TextOrSecret::source);
-        keys.chain(values).chain(in_tools).filter_map(SecretSource::file).map(|path| self.path(path)).collect()
+        let servers = self.config.mcp.values().map(Spanned::get_ref);
+        let in_servers = servers.flat_map(|server| server.env.values().chain(server.headers.values()));
+        let in_servers = in_servers.filter_map(TextOrSecret::source);
+        keys.chain(values)
+            .chain(in_tools)
+            .chain(in_servers)
+            .filter_map(SecretSource::file)
+            .map(|path| self.path(path))
+            .collect()
     }
 
     /// An error of the tool `name`, at its table when the file has one.
@@ -379,12 +470,16 @@ impl Loaded {
         ))
     }
 
-    /// What the file asks for and this version does not do.
-    pub fn warnings(&self) -> Vec<String> {
-        self.config
-            .mcp
-            .keys()
-            .map(|name| format!("[mcp.{name}] is not started: this version does not call MCP servers yet"))
-            .collect()
+    /// What is wrong with an MCP server, at its table.
+    pub(crate) fn server_fault(&self, error: &UpstreamError) -> ConfigError {
+        let (UpstreamError::BadName { name, .. }
+        | UpstreamError::Duplicate { name }
+        | UpstreamError::BadUrl { name, .. }
+        | UpstreamError::BadGlob { name, .. }) = error;
+        let hint = "the keys of an MCP server are in docs/config.md";
+        match self.config.mcp.get(name) {
+            Some(table) => self.fault(table, format!("mcp.{name}"), error.to_string(), hint),
+            None => self.fault(&Spanned::new(0..0, ()), "mcp".into(), error.to_string(), hint),
+        }
     }
 }

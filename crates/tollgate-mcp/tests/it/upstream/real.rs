@@ -1,4 +1,4 @@
-//! A real server of both eras: FastMCP, where `scripts/test` has installed it.
+//! A real server of both eras: FastMCP, which `scripts/test` installs.
 
 use tollgate_mcp::upstream::UpstreamState;
 use tollgate_sandbox::{Spawn, base_env, spawn};
@@ -27,10 +27,12 @@ else:
 "#;
 
 /// The interpreter of the installed clients and servers.
-fn python() -> Option<String> {
-    let home = std::env::var("HOME").ok()?;
-    let python = format!("{home}/.cache/tollgate/clients/bin/python");
-    Path::new(&python).exists().then_some(python)
+fn python() -> String {
+    let home = std::env::var("HOME").unwrap();
+    let cache = std::env::var("TOLLGATE_CACHE").unwrap_or(format!("{home}/.cache/tollgate"));
+    let python = format!("{cache}/clients/bin/python");
+    assert!(Path::new(&python).exists(), "FastMCP is not in {cache}/clients: `scripts/test tests` installs it");
+    python
 }
 
 async fn check(house: &House, era: &str) {
@@ -52,7 +54,7 @@ fn stdio(folder: &Path, python: String) -> Vec<UpstreamConfig> {
 
 #[tokio::test]
 async fn fastmcp_over_stdio_with_a_patient_and_a_hasty_probe() {
-    let Some(python) = python() else { return eprintln!("FastMCP is not installed: scripts/test installs it") };
+    let python = python();
     for probe in [Duration::from_secs(20), Duration::from_millis(1)] {
         let limits = Limits { probe, handshake: NEVER, list: NEVER, ..limits() };
         let house = House::of(|folder| stdio(folder, python.clone()), limits);
@@ -66,7 +68,7 @@ async fn fastmcp_over_stdio_with_a_patient_and_a_hasty_probe() {
 
 #[tokio::test]
 async fn fastmcp_over_http() {
-    let Some(python) = python() else { return eprintln!("FastMCP is not installed: scripts/test installs it") };
+    let python = python();
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let args = vec!["-c".to_owned(), SERVER.to_owned(), port.to_string()];
     let (server, pipes) = spawn(Spawn { program: python, args, cwd: "/".into(), env: base_env() }).await.unwrap();

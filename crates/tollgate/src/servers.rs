@@ -1,0 +1,231 @@
+//! `[mcp.NAME]`: the servers that Tollgate calls, and their tools in the gate.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use tollgate_gate::Gate;
+use tollgate_guard::redact::Redactor;
+use tollgate_mcp::upstream::{
+    Limits, Override, Quarantined, Start, UpstreamConfig, UpstreamError, UpstreamKind, UpstreamStatus, Upstreams,
+};
+use tollgate_types::{BoxFuture, Call, Caller, CancellationToken, Clock, Door, Outcome, Tool, ToolDefinition};
+
+use crate::Error;
+use crate::builder::{Resolved, resolve};
+use crate::config::{Loaded, McpKind, McpServer};
+use crate::overlay::Overlays;
+
+/// How long a list waits for servers that did not yet say what they have.
+const LIST_WAIT: Duration = Duration::from_secs(10);
+/// How long a call of a server's tool waits for it: as long as a server may take to start.
+const CALL_WAIT: Duration = Duration::from_secs(60);
+/// What the names of servers' tools begin with.
+const PREFIX: &str = "mcp__";
+
+/// A gate in front of servers, which are started when somebody asks for their tools.
+pub(crate) struct Servers {
+    gate: Gate,
+    overlays: Overlays,
+    upstreams: Upstreams,
+    known: Mutex<BTreeMap<String, Known>>,
+    following: Mutex<JoinSet<()>>,
+}
+
+/// What the gate knows of one server.
+#[derive(Default)]
+struct Known {
+    registered: BTreeMap<String, Arc<dyn Tool>>,
+    refused: Vec<Quarantined>,
+}
+
+impl Servers {
+    /// Takes the configured servers in charge; what they say later comes into the gate by itself.
+    pub(crate) fn start(
+        configs: Vec<UpstreamConfig>,
+        gate: Gate,
+        overlays: Overlays,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Arc<Self>, UpstreamError> {
+        let changed = Arc::new(Notify::new());
+        let on_change = Arc::new({
+            let changed = Arc::clone(&changed);
+            move |_: &str| changed.notify_one()
+        });
+        let upstreams = Upstreams::start(configs, Limits::default(), clock, on_change)?;
+        let servers =
+            Arc::new(Self { gate, overlays, upstreams, known: Mutex::default(), following: Mutex::default() });
+        let following = follow(Arc::downgrade(&servers), changed);
+        servers.following.lock().unwrap_or_else(PoisonError::into_inner).spawn(following);
+        Ok(servers)
+    }
+
+    fn refresh_all(&self) {
+        for status in self.upstreams.list() {
+            self.refresh(&status.name);
+        }
+    }
+
+    /// Brings the gate's tools of one server to what the server says now.
+    fn refresh(&self, name: &str) {
+        let mut all = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = all.entry(name.to_owned()).or_default();
+        let current: BTreeMap<String, Arc<dyn Tool>> =
+            self.upstreams.tools_of(name).into_iter().map(|tool| (tool.definition().name, tool)).collect();
+        let is_same = |name: &String, tool: &Arc<dyn Tool>| current.get(name).is_some_and(|now| Arc::ptr_eq(now, tool));
+        known.registered.retain(|name, tool| {
+            let stays = is_same(name, tool);
+            if !stays {
+                self.gate.unregister(name);
+            }
+            stays
+        });
+        known.refused.clear();
+        for (name, tool) in current {
+            if known.registered.contains_key(&name) {
+                continue;
+            }
+            match self.register(Arc::clone(&tool)) {
+                Ok(()) => drop(known.registered.insert(name, tool)),
+                Err(reason) => known.refused.push(Quarantined { tool: name, reason }),
+            }
+        }
+    }
+
+    fn register(&self, tool: Arc<dyn Tool>) -> Result<(), String> {
+        let tool = self.overlays.apply(tool).map_err(|error| error.to_string())?;
+        self.gate.register(tool).map_err(|error| error.to_string())
+    }
+
+    async fn settle(&self, wait: Duration) {
+        self.upstreams.settle(wait).await;
+        self.refresh_all();
+    }
+
+    /// Waits for the server behind a name that the gate does not know yet.
+    pub(crate) async fn await_tool(&self, name: &str, cancellation: &CancellationToken) {
+        let Some((server, _)) = name.strip_prefix(PREFIX).and_then(|rest| rest.split_once("__")) else { return };
+        if self.gate.catalog().get(name).is_some() || !self.upstreams.has(server) {
+            return;
+        }
+        tokio::select! {
+            () = self.upstreams.settle_one(server, CALL_WAIT) => self.refresh(server),
+            () = cancellation.cancelled() => {}
+        }
+    }
+
+    /// Every server, after each had the time to say what it has.
+    pub(crate) async fn statuses(&self) -> Vec<UpstreamStatus> {
+        self.settle(CALL_WAIT).await;
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut statuses = self.upstreams.list();
+        for status in &mut statuses {
+            let refused = known.get(&status.name).map(|known| known.refused.clone()).unwrap_or_default();
+            status.tools.retain(|name| !refused.iter().any(|refused| refused.tool == *name));
+            status.quarantined.extend(refused);
+        }
+        statuses
+    }
+
+    pub(crate) async fn stop(&self) {
+        self.upstreams.stop().await;
+    }
+}
+
+/// Keeps the gate to what the servers say. Changes that come while one is worked in are worked in together.
+async fn follow(servers: Weak<Servers>, changed: Arc<Notify>) {
+    loop {
+        changed.notified().await;
+        let Some(servers) = servers.upgrade() else { return };
+        servers.refresh_all();
+    }
+}
+
+impl Door for Servers {
+    fn list<'a>(&'a self, caller: &'a Caller) -> BoxFuture<'a, Vec<Arc<ToolDefinition>>> {
+        Box::pin(async move {
+            self.settle(LIST_WAIT).await;
+            self.gate.list(caller).await
+        })
+    }
+
+    fn call<'a>(&'a self, caller: &'a Caller, call: Call) -> BoxFuture<'a, Outcome> {
+        Box::pin(async move {
+            self.await_tool(&call.name, &CancellationToken::new()).await;
+            Door::call(&self.gate, caller, call).await
+        })
+    }
+}
+
+/// The files that the servers' programs consist of: what runs without asking must not be rewritten by what writes
+/// without asking.
+pub(crate) fn program_files(loaded: &Loaded) -> Vec<PathBuf> {
+    let servers = loaded.config.mcp.values().map(toml::Spanned::get_ref);
+    let commands = servers.map(|server| server.command.iter().chain(&server.args).cloned().collect::<Vec<_>>());
+    commands.flat_map(|command| tollgate_tools::program_files(&command, &loaded.folder)).collect()
+}
+
+/// The servers of a configuration. One that cannot get a secret costs only itself, and says so.
+pub(crate) async fn configured(
+    loaded: &Loaded,
+    redactor: &Redactor,
+    warnings: &mut Vec<String>,
+) -> Result<Vec<UpstreamConfig>, Error> {
+    let folder = std::path::absolute(&loaded.folder).map_err(|error| Error::Folder {
+        what: "the folder",
+        path: loaded.folder.clone(),
+        why: error.to_string(),
+    })?;
+    let mut configs = Vec::new();
+    for (name, server) in &loaded.config.mcp {
+        let kind = match loaded.mcp_kind(name)? {
+            McpKind::Program(command) => match values(&server.get_ref().env, loaded, redactor).await {
+                Ok(env) => {
+                    let (args, env) = (server.get_ref().args.clone(), env.into_iter().collect());
+                    Ok(UpstreamKind::Stdio { command: command.to_owned(), args, env, cwd: folder.clone() })
+                }
+                Err(why) => Err(why),
+            },
+            McpKind::Endpoint(url) => values(&server.get_ref().headers, loaded, redactor)
+                .await
+                .map(|headers| UpstreamKind::Http { url: url.to_owned(), headers }),
+        };
+        match kind {
+            Ok(kind) => configs.push(config(name, kind, server.get_ref())),
+            Err(why) => warnings.push(format!("the MCP server `{name}` is not available: {why}")),
+        }
+    }
+    Ok(configs)
+}
+
+fn config(name: &str, kind: UpstreamKind, server: &McpServer) -> UpstreamConfig {
+    let mut config = UpstreamConfig::new(name, kind);
+    config.start = if server.start == crate::config::Start::Eager { Start::Eager } else { Start::Lazy };
+    let overrides = server.tools.iter().map(|(glob, said)| Override {
+        tools: glob.clone(),
+        risk: said.risk,
+        permission: said.permission,
+        description: said.description.clone(),
+    });
+    config.overrides = overrides.collect();
+    config
+}
+
+async fn values(
+    given: &BTreeMap<String, crate::config::TextOrSecret>,
+    loaded: &Loaded,
+    redactor: &Redactor,
+) -> Result<Vec<(String, tollgate_types::Secret)>, String> {
+    let mut values = Vec::new();
+    for (name, value) in given {
+        let value = match resolve(name, value, loaded, redactor).await? {
+            Resolved::Text(text) => tollgate_types::Secret::new(text),
+            Resolved::Secret(secret) => secret,
+        };
+        values.push((name.clone(), value));
+    }
+    Ok(values)
+}

@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+"""Tollgate in front of MCP servers that somebody else wrote, from npm and PyPI.
+
+Usage: TOLLGATE=BINARY servers.py NPM_BIN PYPI_BIN
+"""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+TOLLGATE = os.environ["TOLLGATE"]
+NPM, PYPI = sys.argv[1:]
+
+READ = 'risk = "read"\npermission = "read"\n'
+SERVERS = {
+    # name: (program, arguments, globs that the operator calls harmless)
+    "files": (f"{NPM}/mcp-server-filesystem", ["."], ["read_*", "list_*"]),
+    "everything": (f"{NPM}/mcp-server-everything", [], ["*"]),
+    "memory": (f"{NPM}/mcp-server-memory", [], ["read_graph"]),
+    "time": (f"{PYPI}/mcp-server-time", [], ["*"]),
+    "git": (f"{PYPI}/mcp-server-git", [], ["git_status"]),
+    "fetch": (f"{PYPI}/mcp-server-fetch", [], []),
+    "gone": ("no-such-server", [], []),
+}
+
+
+def config():
+    text = ""
+    for name, (program, arguments, harmless) in SERVERS.items():
+        text += f"[mcp.{name}]\ncommand = {json.dumps(program)}\nargs = {json.dumps(arguments)}\n"
+        for glob in harmless:
+            text += f"[mcp.{name}.tools.{json.dumps(glob)}]\n{READ}"
+    return text
+
+
+def tollgate(folder, *words, code=0):
+    done = subprocess.run([TOLLGATE, *words], cwd=folder, capture_output=True, text=True, timeout=120)
+    assert done.returncode == code, (words, done.returncode, done.stdout[-2000:], done.stderr[-2000:])
+    return json.loads(done.stdout)
+
+
+def call(folder, tool, arguments, code=0):
+    return tollgate(folder, "call", tool, json.dumps(arguments), code=code)
+
+
+def text(outcome):
+    return outcome["result"]["content"][0]["text"]
+
+
+def offspring(folder):
+    """The processes that run in this folder."""
+    found = []
+    for process in pathlib.Path("/proc").iterdir():
+        if process.name.isdigit():
+            try:
+                if os.readlink(process / "cwd") == str(folder):
+                    found.append(process.name)
+            except OSError:
+                continue
+    return found
+
+
+def all_gone(folder):
+    for _ in range(100):
+        if not offspring(folder):
+            return
+        time.sleep(0.1)
+    raise AssertionError(f"still there: {offspring(folder)}")
+
+
+def main():
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name).resolve()
+        (folder / "tollgate.toml").write_text(config())
+        (folder / "a.txt").write_text("你好, tollgate\n")
+        subprocess.run(["git", "init", "--quiet", "repo"], cwd=folder, check=True)
+
+        servers = {server["name"]: server for server in tollgate(folder, "mcp", "list", code=1)}
+        for server in SERVERS:
+            state = "down" if server == "gone" else "ready"
+            assert servers[server]["state"] == state, servers[server]
+            assert bool(servers[server]["tools"]) == (state == "ready"), servers[server]
+            assert not servers[server]["quarantined"], servers[server]
+        assert "no-such-server" in servers["gone"]["last_error"], servers["gone"]
+        all_gone(folder)
+        print("listed:", ", ".join(f"{s['name']} {len(s['tools'])} ({s['era']})" for s in servers.values()))
+
+        outcome = call(folder, "mcp__files__read_text_file", {"path": "a.txt"})
+        assert text(outcome) == "你好, tollgate\n", outcome
+        outcome = call(folder, "mcp__files__read_text_file", {"path": "/etc/passwd"}, code=1)
+        assert outcome["error"]["error"] == "tool_error", outcome
+        assert text(call(folder, "mcp__everything__echo", {"message": "hi"})) == "Echo: hi"
+        assert "5" in text(call(folder, "mcp__everything__get-sum", {"a": 2, "b": 3}))
+        assert "Asia/Shanghai" in text(call(folder, "mcp__time__get_current_time", {"timezone": "Asia/Shanghai"}))
+        assert "branch" in text(call(folder, "mcp__git__git_status", {"repo_path": "repo"}))
+        call(folder, "mcp__memory__read_graph", {})
+        print("called: filesystem, everything, time, git, memory")
+
+        # What the operator said nothing about is dangerous: a human is asked.
+        write = {"path": "b.txt", "content": "written"}
+        outcome = call(folder, "mcp__files__write_file", write, code=4)
+        assert not (folder / "b.txt").exists()
+        tollgate(folder, "approvals", "approve", outcome["waiting"]["id"])
+        call(folder, "mcp__files__write_file", write)
+        assert (folder / "b.txt").read_text() == "written"
+        outcome = call(folder, "mcp__files__read_text_file", {"pth": "a.txt"}, code=3)
+        assert outcome["error"]["error"] == "invalid_arguments", outcome
+        outcome = call(folder, "mcp__gone__anything", {}, code=3)
+        assert outcome["error"]["error"] == "unknown_tool", outcome
+        print("asked, approved, refused")
+
+        serving = subprocess.Popen(
+            [TOLLGATE, "serve", "--stdio", "--role", "developer"],
+            cwd=folder,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        def send(message):
+            serving.stdin.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+            serving.stdin.flush()
+        hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+        send({"id": 1, "method": "initialize", "params": hello})
+        assert json.loads(serving.stdout.readline())["id"] == 1
+        send({"method": "notifications/initialized"})
+        send({"id": 2, "method": "tools/list"})
+        names = {tool["name"] for tool in json.loads(serving.stdout.readline())["result"]["tools"]}
+        assert {"read_file", "mcp__files__read_text_file", "mcp__everything__echo"} <= names, names
+        assert len(offspring(folder)) > 5
+        serving.send_signal(signal.SIGKILL)
+        serving.wait()
+        all_gone(folder)
+        print("killed: nothing is left")
+        assert tollgate(folder, "audit", "verify")["ok"]
+
+
+main()
