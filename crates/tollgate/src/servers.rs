@@ -181,7 +181,7 @@ pub(crate) async fn configured(
     })?;
     let mut configs = Vec::new();
     for (name, server) in &loaded.config.mcp {
-        let kind = match loaded.mcp_kind(name)? {
+        let kind = match loaded.mcp_kind(name, server)? {
             McpKind::Program(command) => match values(&server.get_ref().env, loaded, redactor).await {
                 Ok(env) => {
                     let (args, env) = (server.get_ref().args.clone(), env.into_iter().collect());

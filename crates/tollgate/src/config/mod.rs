@@ -306,7 +306,7 @@ impl Loaded {
         let loaded = Self { config, file: Some(path.to_owned()), folder: folder.into(), text };
         loaded.tools()?;
         loaded.roles()?;
-        loaded.config.mcp.keys().try_for_each(|name| loaded.mcp_kind(name).map(drop))?;
+        loaded.config.mcp.iter().try_for_each(|(name, server)| loaded.mcp_kind(name, server).map(drop))?;
         Ok(loaded)
     }
 
@@ -387,11 +387,8 @@ impl Loaded {
     ///
     /// # Errors
     /// When it says of both ways, or of none, or one way has what belongs to the other.
-    pub(crate) fn mcp_kind(&self, name: &str) -> Result<McpKind<'_>, ConfigError> {
+    pub(crate) fn mcp_kind<'a>(&self, name: &str, server: &'a Spanned<McpServer>) -> Result<McpKind<'a>, ConfigError> {
         const HINT: &str = "command = \"PROGRAM\" with args and env, or url = \"https://…\" with headers";
-        let Some(server) = self.config.mcp.get(name) else {
-            unreachable!("only names of the configuration are asked for")
-        };
         let fault = |message: &str| Err(self.fault(server, format!("mcp.{name}"), message.into(), HINT));
         let McpServer { command, url, args, env, headers, .. } = server.get_ref();
         match (command, url) {

@@ -35,6 +35,10 @@ fn every_fault_has_its_place_and_what_would_be_right() {
             "a role has",
         ),
         ("[[tool]]\nname = \"t\"\ndescription = \"d\"\n", 1, &["`tool.t`", "it runs nothing"], "command ="),
+        ("[mcp.a]\nargs = []\n", 1, &["`mcp.a`", "neither `command` nor `url`"], "command ="),
+        ("[mcp.a]\ncommand = \"c\"\nurl = \"u\"\n", 1, &["`mcp.a`", "both `command` and `url`"], "headers"),
+        ("[mcp.a]\nurl = \"http://h/\"\nargs = [\"x\"]\n", 1, &["`mcp.a`", "go with a `command`"], "args"),
+        ("[mcp.a]\ncommand = \"c\"\nstart = \"soon\"\n", 3, &["`mcp.a.start`", "unknown value `soon`"], "config"),
         (
             "[[tool]]\nname = \"t\"\ndescription = \"d\"\ncommand = \"python3 t.py\"\n",
             1,
