@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use tollgate_types::BootId;
 
-use crate::segment::{create_dir, first_seq, private_file, segment_name, sync_dir};
+use crate::segment::{create_dir, first_seq, open_regular, private_file, segment_name, sync_dir};
 
 /// What a boot file may hold at most.
 const BOOT_BYTES_MAX: u64 = 4096;
@@ -72,7 +72,7 @@ impl Boots {
             let Some(id) = id.filter(|_| path.extension().is_some_and(|extension| extension == "lock")) else {
                 continue;
             };
-            let file = match private_file().read(true).open(&path) {
+            let file = match open_regular(private_file().read(true), &path) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 opened => opened?,
             };

@@ -70,6 +70,9 @@ impl LedgerError {
     /// What to do next, where there is something to do.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
+            Self::Unavailable { cause, .. } if cause.kind() == io::ErrorKind::InvalidInput => {
+                Some("something else stands in its place: put the ledger's own file back")
+            }
             Self::Unavailable { .. } => Some("free space or make the disk writable; no restart is needed"),
             Self::Busy { .. } => Some("try again; if it stays so, see which process holds `audit/lock`"),
             Self::Damaged { .. } => Some("run `tollgate audit verify`"),

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use rustix::fs::OFlags;
+
 use crate::LedgerError;
 use crate::lines;
 
@@ -36,12 +38,12 @@ impl Folder {
 
     /// The file whose lock is a writer's turn.
     pub(crate) fn lock_file(&self) -> io::Result<File> {
-        private_file().read(true).write(true).create(true).truncate(false).open(self.path.join("lock"))
+        open_regular(private_file().read(true).write(true).create(true).truncate(false), &self.path.join("lock"))
     }
 
     /// The same, for readers who may not write here.
     pub(crate) fn lock_file_to_read(&self) -> io::Result<File> {
-        private_file().read(true).open(self.path.join("lock"))
+        open_regular(private_file().read(true), &self.path.join("lock"))
     }
 
     /// The first seq of each segment, ascending.
@@ -73,7 +75,7 @@ impl Folder {
     }
 
     pub(crate) fn open_to_read(&self, first: u64) -> io::Result<File> {
-        private_file().read(true).open(self.path.join(segment_name(first)))
+        open_regular(private_file().read(true), &self.path.join(segment_name(first)))
     }
 
     /// Opens a segment that is there. A sealed one can only be read, which is all that a writer then needs.
@@ -89,7 +91,7 @@ impl Folder {
     }
 
     fn open_with(&self, first: u64, options: &OpenOptions) -> io::Result<Segment> {
-        let file = match options.open(self.path.join(segment_name(first))) {
+        let file = match open_regular(options, &self.path.join(segment_name(first))) {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => self.open_to_read(first)?,
             opened => opened?,
         };
@@ -103,7 +105,7 @@ impl Folder {
         if is_sealed {
             segment.file.set_permissions(fs::Permissions::from_mode(FILE_MODE))?;
         }
-        let file = private_file().read(true).write(true).open(self.path.join(segment.name()))?;
+        let file = open_regular(private_file().read(true).write(true), &self.path.join(segment.name()))?;
         let mut buffer = vec![0; 64 * 1024];
         let mut position = segment.synced_bytes();
         loop {
@@ -298,11 +300,21 @@ pub(crate) fn sync_dir(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
 
-/// How every file of the ledger is opened: for its owner alone, and never through a symlink.
+/// How every file of the ledger is opened: for its owner alone, never through a symlink, and without waiting for
+/// whoever holds the other end of something that is no file.
 pub(crate) fn private_file() -> OpenOptions {
     let mut options = OpenOptions::new();
-    options.mode(FILE_MODE).custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed());
+    options.mode(FILE_MODE).custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed());
     options
+}
+
+/// Opens a regular file; a pipe, a socket or a device in its place is an error.
+pub(crate) fn open_regular(options: &OpenOptions, path: &Path) -> io::Result<File> {
+    let file = options.open(path)?;
+    if file.metadata()?.is_file() {
+        return Ok(file);
+    }
+    Err(io::Error::new(io::ErrorKind::InvalidInput, format!("`{}` is not a regular file", path.display())))
 }
 
 /// The name of the segment whose first record is `first`.

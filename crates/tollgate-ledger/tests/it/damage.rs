@@ -216,3 +216,42 @@ async fn what_happens_to_the_file_of_a_running_writer_is_noticed() {
     fs::remove_file(segment).unwrap();
     assert!(append().await.is_err(), "records must not go into a file that nobody can read");
 }
+
+/// What stands in the place of a file is refused at once: no reader and no writer waits for the other end of a pipe.
+#[tokio::test]
+async fn what_is_no_file_is_refused_and_never_waited_for() {
+    use rustix::fs::{CWD, FileType, Mode};
+
+    type Replace = fn(&Path);
+    let kinds: [(&str, Replace); 3] = [
+        ("a pipe", |path| rustix::fs::mknodat(CWD, path, FileType::Fifo, Mode::RWXU, 0).unwrap()),
+        ("a socket", |path| drop(std::os::unix::net::UnixListener::bind(path).unwrap())),
+        ("a folder", |path| fs::create_dir(path).unwrap()),
+    ];
+    for (name, replace) in kinds {
+        for file in ["segment-000000000001.jsonl", "lock", "boot"] {
+            let folder = tempfile::tempdir().unwrap();
+            written(folder.path()).await;
+            let path = match file {
+                "boot" => folder.path().join("boot/someone.lock"),
+                file => folder.path().join("audit").join(file),
+            };
+            let _ = fs::remove_file(&path);
+            replace(&path);
+            let opened = Ledger::open(folder.path(), clock()).map(drop).unwrap_err();
+            assert!(matches!(opened, LedgerError::Unavailable { .. }), "{name} as {file}: {opened}");
+            if file == "boot" {
+                assert!(verify(folder.path()).unwrap().ok, "{name}: a reader does not need the marks of processes");
+                continue;
+            }
+            let error = verify(folder.path()).unwrap_err();
+            assert!(matches!(error, LedgerError::Unavailable { .. }), "{name} as {file}: {error}");
+            if file != "lock" {
+                let error = tollgate_ledger::tail(folder.path(), 3).map(drop).unwrap_err();
+                assert!(matches!(error, LedgerError::Unavailable { .. }), "{name}: {error}");
+                let error = tollgate_ledger::read(folder.path()).next().unwrap().map(drop).unwrap_err();
+                assert!(matches!(error, LedgerError::Unavailable { .. }), "{name}: {error}");
+            }
+        }
+    }
+}
