@@ -11,7 +11,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
-use tollgate_types::limits;
+use tollgate_types::{ClientCapability, limits};
 
 /// The id of a request: text, or a number in exactly the digits it came in.
 #[derive(Debug, Clone)]
@@ -126,6 +126,14 @@ impl RpcError {
     /// Whether the method does not exist.
     pub(crate) fn is_method_not_found(&self) -> bool {
         self.code == -32601
+    }
+
+    /// The client does not offer what the request needs.
+    pub(crate) fn missing_capability(capability: ClientCapability) -> Self {
+        let name = capability.as_str();
+        let data = serde_json::json!({ "requiredCapabilities": { name: {} } });
+        let message = format!("Missing required client capability: {name}");
+        Self { data: Some(Box::new(data)), ..Self::new(-32021, message) }
     }
 
     /// The request speaks a revision that is not served per request.

@@ -12,5 +12,5 @@ mod stdio;
 pub mod upstream;
 
 pub use jsonrpc::Id;
-pub use server::{Action, Request, Revision, ServerInfo, Session, http};
+pub use server::{Action, Answer, Request, Revision, ServerInfo, Session, http};
 pub use stdio::{ServeError, serve_stdio};

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::json;
 use serde_json::value::RawValue;
-use tollgate_types::{Caller, Code, Door, ErrorObject, Progress, ProgressUpdate, limits};
+use tollgate_types::{Caller, ClientCapabilities, Code, Door, ErrorObject, Progress, ProgressUpdate, limits};
 
 use crate::jsonrpc::{self, Id, Message, RpcError};
 use params::{Era, Params};
@@ -47,7 +47,14 @@ pub struct ServerInfo {
 #[derive(Debug)]
 pub struct Session {
     info: Arc<ServerInfo>,
-    handshake: Option<Revision>,
+    handshake: Option<Peer>,
+}
+
+/// What is known of the other side.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Peer {
+    revision: Revision,
+    client: ClientCapabilities,
 }
 
 /// What is to be done about a message. Texts are one line each, without its end.
@@ -119,14 +126,16 @@ impl Session {
             "tools/call" => params.call()?,
             _ => return Err(RpcError::method_not_found(method)),
         };
-        Ok(self.run(id, Revision::V2026_07_28, ask))
+        let peer = Peer { revision: Revision::V2026_07_28, client: params.stateless_client()? };
+        Ok(self.run(id, peer, ask))
     }
 
     fn dispatch_handshake(&mut self, id: &Id, method: &str, params: &Params<'_>) -> Result<Action, RpcError> {
         match method {
             "initialize" => {
-                let revision = Revision::negotiate(&params.initialize()?);
-                self.handshake = Some(revision);
+                let (version, client) = params.initialize()?;
+                let revision = Revision::negotiate(&version);
+                self.handshake = Some(Peer { revision, client });
                 let initialized = json!({
                     "protocolVersion": revision.as_str(),
                     "capabilities": { "tools": {} },
@@ -136,7 +145,7 @@ impl Session {
             }
             "ping" => Ok(Action::Reply(jsonrpc::answer(id, json!({})))),
             "logging/setLevel" => {
-                let revision = self.negotiated(method)?;
+                let revision = self.negotiated(method)?.revision;
                 let level = params.text("level", params.level)?;
                 if !LOG_LEVELS.contains(&level.as_str()) {
                     return Err(RpcError::invalid_params(format_args!(
@@ -153,7 +162,7 @@ impl Session {
         }
     }
 
-    fn negotiated(&self, method: &str) -> Result<Revision, RpcError> {
+    fn negotiated(&self, method: &str) -> Result<Peer, RpcError> {
         self.handshake.ok_or_else(|| {
             RpcError::invalid_params(format_args!(
                 "`{method}` needs `initialize` first, or `{}` in `_meta`",
@@ -173,8 +182,8 @@ impl Session {
         Action::Reply(jsonrpc::answer(id, Stamped::new(revision, &self.info, result)))
     }
 
-    fn run(&self, id: &Id, revision: Revision, ask: Ask) -> Action {
-        Action::Run(Request { id: id.clone(), revision, info: Arc::clone(&self.info), ask })
+    fn run(&self, id: &Id, peer: Peer, ask: Ask) -> Action {
+        Action::Run(Request { id: id.clone(), peer, info: Arc::clone(&self.info), ask })
     }
 }
 
@@ -188,9 +197,18 @@ fn cancel(params: Option<&RawValue>) -> Action {
 #[derive(Debug)]
 pub struct Request {
     id: Id,
-    revision: Revision,
+    peer: Peer,
     info: Arc<ServerInfo>,
     ask: Ask,
+}
+
+/// The answer to a request.
+#[derive(Debug)]
+pub struct Answer {
+    /// One line, without its end.
+    pub text: Vec<u8>,
+    /// The status under which HTTP gives it, where the answer is all that it gives.
+    pub status: u16,
 }
 
 #[derive(Debug)]
@@ -220,24 +238,33 @@ impl Request {
         }
     }
 
-    /// Asks the door and gives the answer, one line. Dropping the future cancels the call.
-    pub async fn answer(self, door: &dyn Door, caller: &Caller, progress: Progress) -> Vec<u8> {
-        let Self { id, revision, info, ask } = self;
+    /// Asks the door and gives the answer. Dropping the future cancels the call.
+    pub async fn answer(self, door: &dyn Door, caller: &Caller, progress: Progress) -> Answer {
+        let Self { id, peer: Peer { revision, client }, info, ask } = self;
+        let failure = |error: &RpcError| Answer {
+            text: jsonrpc::failure(Some(&id), error),
+            // In the handshake era an error is an answer like any other.
+            status: if revision.is_stateless() { 400 } else { 200 },
+        };
         match ask {
             Ask::List { after } => {
                 let page = tools::list(door, caller, after.as_deref(), revision).await;
-                jsonrpc::answer(&id, Stamped::new(revision, &info, &page))
+                Answer { text: jsonrpc::answer(&id, Stamped::new(revision, &info, &page)), status: 200 }
             }
             Ask::Call { name, arguments, is_fit, .. } => {
-                let call = tools::call(&id, name, arguments, progress);
+                let call = tools::call(&id, name, arguments, progress).with_client(client);
                 if !is_fit {
                     // The protocol's own error; the door only records that it was tried.
                     let error = ErrorObject::new(Code::InvalidArguments, "`arguments` must be an object");
                     door.call(caller, call.refused(error)).await;
-                    return jsonrpc::failure(Some(&id), &RpcError::invalid_params("`arguments` must be an object"));
+                    return failure(&RpcError::invalid_params("`arguments` must be an object"));
                 }
                 let outcome = door.call(caller, call).await;
-                jsonrpc::answer(&id, Stamped::new(revision, &info, &tools::result_of(&outcome, revision)))
+                if let Some(lacks) = tools::client_lacks(&outcome).filter(|_| revision.is_stateless()) {
+                    return failure(&RpcError::missing_capability(lacks));
+                }
+                let result = tools::result_of(&outcome, revision);
+                Answer { text: jsonrpc::answer(&id, Stamped::new(revision, &info, &result)), status: 200 }
             }
         }
     }

@@ -17,7 +17,7 @@ use tollgate_types::{Caller, Door, limits};
 
 use crate::jsonrpc::frame::{Frame, Frames};
 use crate::jsonrpc::{self, Id, RpcError};
-use crate::server::{Action, Request, ServerInfo, Session};
+use crate::server::{Action, Answer, Request, ServerInfo, Session};
 
 /// Requests that wait for a place. Beyond it nothing more is read.
 const WAITING_REQUESTS_MAX: usize = 64;
@@ -105,7 +105,7 @@ struct Connection {
     caller: Arc<Caller>,
     out: mpsc::Sender<Vec<u8>>,
     waiting: VecDeque<Request>,
-    running: JoinSet<Vec<u8>>,
+    running: JoinSet<Answer>,
     /// INVARIANT: exactly the running requests that must still be answered. A cancelled one is in `running` until its
     /// future is dropped, but no longer here.
     under_way: Vec<(Id, AbortHandle)>,
@@ -173,12 +173,12 @@ impl Connection {
         }
     }
 
-    async fn finish(&mut self, ended: Result<(tokio::task::Id, Vec<u8>), JoinError>) {
+    async fn finish(&mut self, ended: Result<(tokio::task::Id, Answer), JoinError>) {
         let task = ended.as_ref().map_or_else(JoinError::id, |(task, _)| *task);
         let Some(at) = self.under_way.iter().position(|(_, running)| running.id() == task) else { return };
         let (id, _) = self.under_way.swap_remove(at);
         let line = match ended {
-            Ok((_, line)) => line,
+            Ok((_, answer)) => answer.text,
             Err(error) => {
                 tracing::error!(%error, "a request ended without an answer");
                 jsonrpc::failure(Some(&id), &RpcError::internal("the request ended without an answer"))

@@ -9,9 +9,10 @@ use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 use tollgate::Surface;
+use tollgate::mcp::Answer;
 use tollgate::mcp::http::{Reply, Run, SESSION_ID};
 
 use crate::app::App;
@@ -49,6 +50,7 @@ async fn answer(app: &Arc<App>, holder: &Holder, run: Run) -> Result<Response, P
     let (is_streamed, cancellation) = (run.is_streamed, run.cancellation.clone());
     let ends_with_response = run.ends_with_response.then(|| cancellation.clone().drop_guard());
     let (out, mut texts) = mpsc::channel(STREAM_QUEUE_MAX);
+    let (ended, end) = oneshot::channel();
     let cut = app.cut.clone();
     app.tasks.spawn(async move {
         let _place = place;
@@ -56,8 +58,9 @@ async fn answer(app: &Arc<App>, holder: &Holder, run: Run) -> Result<Response, P
             answered = run.answer(door, caller, out.clone()) => answered,
             () = cut.cancelled() => None,
         };
-        if let Some(text) = answered {
+        if let Some(Answer { text, status }) = answered {
             // Without a reader there is nobody to tell, and who does not read is not waited for.
+            let _ = ended.send(status);
             let _ = timeout(UNREAD_TIMEOUT, out.send(text)).await;
         }
     });
@@ -67,7 +70,9 @@ async fn answer(app: &Arc<App>, holder: &Holder, run: Run) -> Result<Response, P
     let text = texts.recv().await;
     drop(ends_with_response);
     // A cancelled request is not answered (MCP, Cancellation), but a POST must be.
-    Ok(text.map_or_else(|| StatusCode::ACCEPTED.into_response(), |text| json(StatusCode::OK, text)))
+    let Some(text) = text else { return Ok(StatusCode::ACCEPTED.into_response()) };
+    let status = end.await.ok().and_then(|status| StatusCode::from_u16(status).ok());
+    Ok(json(status.unwrap_or(StatusCode::OK), text))
 }
 
 fn plain(reply: Reply) -> Response {

@@ -5,7 +5,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate_types::{AttemptId, Caller, CancellationToken, Cx, Progress, Surface, Workspace, limits};
+use tollgate_types::{
+    AttemptId, Caller, CancellationToken, ClientCapabilities, Cx, Progress, Surface, Workspace, limits,
+};
 
 use crate::{RecordingDoor, TestClock};
 
@@ -20,6 +22,7 @@ pub fn cx(root: impl AsRef<Path>) -> Cx {
         deadline: Duration::from_millis(limits::TOOL_TIMEOUT_MS),
         cancellation: CancellationToken::new(),
         progress: Progress::none(),
+        client: ClientCapabilities::default(),
         clock: Arc::new(TestClock::default()),
         door: Arc::new(RecordingDoor::new()),
     }

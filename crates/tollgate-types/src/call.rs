@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{AttemptId, CallId, ErrorObject, Progress};
+use crate::{AttemptId, CallId, ClientCapabilities, ErrorObject, Progress};
 
 /// Who asks. Every surface makes one; the gate trusts nothing else about the asker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -110,6 +110,8 @@ pub struct Call {
     pub refusal: Option<ErrorObject>,
     /// Where the tool's progress goes.
     pub progress: Progress,
+    /// What the asker's client offers to a tool.
+    pub client: ClientCapabilities,
 }
 
 impl Call {
@@ -137,6 +139,7 @@ impl Call {
             parent: None,
             refusal: None,
             progress: Progress::none(),
+            client: ClientCapabilities::default(),
         }
     }
 
@@ -165,6 +168,13 @@ impl Call {
     #[must_use]
     pub fn refused(mut self, refusal: ErrorObject) -> Self {
         self.refusal = Some(refusal);
+        self
+    }
+
+    /// The same call from a client that offers this.
+    #[must_use]
+    pub fn with_client(mut self, client: ClientCapabilities) -> Self {
+        self.client = client;
         self
     }
 

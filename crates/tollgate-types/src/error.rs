@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::Code;
+use crate::{ClientCapability, Code};
 
 /// One thing that is wrong with the arguments.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -50,6 +50,9 @@ pub struct ErrorObject {
     /// Each single thing that is wrong.
     #[serde(default)]
     pub details: Vec<Violation>,
+    /// What the asker's client would have to offer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_lacks: Option<ClientCapability>,
 }
 
 impl ErrorObject {
@@ -64,6 +67,7 @@ impl ErrorObject {
             retry_after_ms: None,
             tool_code: None,
             details: Vec::new(),
+            client_lacks: None,
         }
     }
 
@@ -106,6 +110,8 @@ pub struct ToolError {
     pub tool_code: Option<String>,
     /// Each single thing that is wrong.
     pub details: Vec<Violation>,
+    /// What the asker's client would have to offer.
+    pub client_lacks: Option<ClientCapability>,
 }
 
 impl ToolError {
@@ -123,7 +129,19 @@ impl ToolError {
             hint: None,
             tool_code: None,
             details: Vec::new(),
+            client_lacks: None,
         }
+    }
+
+    /// The tool needs something of the asker's client that it does not offer.
+    pub fn client_lacks(capability: ClientCapability) -> Self {
+        let name = capability.as_str();
+        let error = Self {
+            client_lacks: Some(capability),
+            retryable: false,
+            ..Self::with_code(Code::Unavailable, format!("the client does not offer `{name}`, which the tool needs"))
+        };
+        error.with_hint(format!("ask from a client that declares the capability `{name}`"))
     }
 
     /// The arguments are wrong at one place, found by the tool's own check.
@@ -167,6 +185,7 @@ impl From<ToolError> for ErrorObject {
             retry_after_ms: None,
             tool_code: error.tool_code,
             details: error.details,
+            client_lacks: error.client_lacks,
         }
     }
 }

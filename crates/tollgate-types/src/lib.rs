@@ -4,6 +4,7 @@
 //! part of the house can be tested with the real types and without the house.
 
 mod call;
+mod client;
 mod code;
 mod error;
 mod ids;
@@ -15,6 +16,7 @@ mod secret;
 mod tool;
 
 pub use call::{Call, CallKind, Caller, Surface};
+pub use client::{ClientCapabilities, ClientCapability};
 pub use code::{Code, Status};
 pub use error::{ErrorObject, ToolError, Violation};
 pub use ids::{ApprovalId, AttemptId, BootId, CallId, Digest, Pin, uuid_v7};

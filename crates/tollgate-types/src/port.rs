@@ -10,8 +10,8 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::{
-    ApprovalId, AttemptId, Call, Caller, CancellationToken, Outcome, Permission, Risk, ToolDefinition, ToolError,
-    ToolOutput,
+    ApprovalId, AttemptId, Call, Caller, CancellationToken, ClientCapabilities, Outcome, Permission, Risk,
+    ToolDefinition, ToolError, ToolOutput,
 };
 
 /// A boxed future, so that ports can be `dyn` without a runtime.
@@ -70,6 +70,8 @@ pub struct Cx {
     pub cancellation: CancellationToken,
     /// Where progress goes.
     pub progress: Progress,
+    /// What the asker's client offers.
+    pub client: ClientCapabilities,
     /// The time.
     pub clock: Arc<dyn Clock>,
     /// The way in for calls of the tool's own; they pass the same gate as everybody's.

@@ -94,6 +94,7 @@ fn cx(trip: Trip<'_>, admitted: &Admitted) -> Cx {
         deadline: Duration::from_millis(admitted.entry().definition.execution.timeout_ms),
         cancellation: trip.cancellation.child_token(),
         progress: trip.call.progress.clone(),
+        client: trip.call.client,
         clock: Arc::clone(&gate.clock),
         door: Arc::new(trip.gate.clone()) as Arc<dyn Door>,
     }

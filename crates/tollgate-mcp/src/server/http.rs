@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use tollgate_types::{Caller, CancellationToken, Door};
 
 use super::params::{Era, Params};
-use super::{Action, Request, Revision, ServerInfo, Session, cancel};
+use super::{Action, Answer, Peer, Request, ServerInfo, Session, cancel};
 use crate::jsonrpc::{self, Id, Message, RpcError};
 use crate::stdio::progress;
 use headers::{Said, check_stateless, one, wants_stream};
@@ -117,8 +117,8 @@ impl Endpoint {
         if method == "initialize" {
             return self.initialize(asker, id, &params);
         }
-        let (session, revision) = self.session(asker)?;
-        let mut conversation = self.conversation(Some(revision));
+        let (session, peer) = self.session(asker)?;
+        let mut conversation = self.conversation(Some(peer));
         // In the handshake era an error is an answer like any other.
         let request = match conversation.dispatch_in(Era::Handshake, id, method, &params) {
             Ok(Action::Run(request)) => request,
@@ -162,10 +162,10 @@ impl Endpoint {
         let mut conversation = self.conversation(None);
         let action = conversation.dispatch_in(Era::Handshake, id, "initialize", params);
         let action = action.map_err(|error| Fault(200, error))?;
-        let (Action::Reply(body), Some(revision)) = (action, conversation.handshake) else {
+        let (Action::Reply(body), Some(peer)) = (action, conversation.handshake) else {
             return Err(Fault(500, RpcError::internal("`initialize` was not answered")));
         };
-        let session = self.sessions.open(asker.owner, revision, asker.now).map_err(|error| Fault(429, error))?;
+        let session = self.sessions.open(asker.owner, peer, asker.now).map_err(|error| Fault(429, error))?;
         Ok(Reply::Json { status: 200, body, session: Some(session) })
     }
 
@@ -193,12 +193,12 @@ impl Endpoint {
         }
     }
 
-    fn session(&self, asker: Asker<'_>) -> Result<(String, Revision), Fault> {
+    fn session(&self, asker: Asker<'_>) -> Result<(String, Peer), Fault> {
         match one(asker.headers, SESSION_ID) {
             Ok(Some(session)) => self
                 .sessions
                 .find(session, asker.owner, asker.now)
-                .map(|revision| (session.to_owned(), revision))
+                .map(|peer| (session.to_owned(), peer))
                 .ok_or_else(|| Fault(404, RpcError::session_not_found())),
             Ok(None) => Err(bad(RpcError::invalid_request(
                 "`initialize` first and send `Mcp-Session-Id`, or say `MCP-Protocol-Version: 2026-07-28`",
@@ -207,15 +207,15 @@ impl Endpoint {
         }
     }
 
-    fn conversation(&self, handshake: Option<Revision>) -> Session {
+    fn conversation(&self, handshake: Option<Peer>) -> Session {
         Session { info: Arc::clone(&self.info), handshake }
     }
 }
 
 impl Run {
-    /// Asks the door. Progress goes to `out` as it comes, and the answer is returned: each a JSON text on one line. None
+    /// Asks the door. Progress goes to `out` as it comes, a JSON text on one line, and the answer is returned. None
     /// when the request was cancelled; it must then not be answered.
-    pub async fn answer(self, door: Arc<dyn Door>, caller: Arc<Caller>, out: mpsc::Sender<Vec<u8>>) -> Option<Vec<u8>> {
+    pub async fn answer(self, door: Arc<dyn Door>, caller: Arc<Caller>, out: mpsc::Sender<Vec<u8>>) -> Option<Answer> {
         let Self { mut request, is_streamed, cancellation, under_way, .. } = self;
         if !is_streamed {
             request.mute();
@@ -223,7 +223,7 @@ impl Run {
         let answered = tokio::select! {
             biased;
             () = cancellation.cancelled() => None,
-            line = progress::answer(request, door, caller, out) => Some(line),
+            answer = progress::answer(request, door, caller, out) => Some(answer),
         };
         drop(under_way);
         answered

@@ -5,6 +5,8 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use tollgate_types::ClientCapabilities;
+
 use super::{Ask, Revision};
 use crate::jsonrpc::{RpcError, present};
 
@@ -83,6 +85,22 @@ fn read_object<'a, T: Deserialize<'a> + Default>(what: &str, raw: Option<&'a Raw
     serde_json::from_str(raw.get()).map_err(|error| RpcError::invalid_params(format_args!("`{what}`: {error}")))
 }
 
+/// A capability is offered by being there; what it holds is for those who use it.
+fn offered(what: &str, raw: Option<&RawValue>) -> Result<ClientCapabilities, RpcError> {
+    #[derive(Default, Deserialize)]
+    struct Offered<'a> {
+        #[serde(borrow)]
+        elicitation: Option<&'a RawValue>,
+        #[serde(borrow)]
+        sampling: Option<&'a RawValue>,
+        #[serde(borrow)]
+        roots: Option<&'a RawValue>,
+    }
+    let Offered { elicitation, sampling, roots } = read_object(what, raw)?;
+    let (elicitation, sampling, roots) = (elicitation.is_some(), sampling.is_some(), roots.is_some());
+    Ok(ClientCapabilities { elicitation, sampling, roots })
+}
+
 impl<'a> Params<'a> {
     pub(super) fn read(raw: Option<&'a RawValue>) -> Result<Self, RpcError> {
         let mut params: Self = read_object("params", raw)?;
@@ -119,14 +137,19 @@ impl<'a> Params<'a> {
             .ok_or_else(|| RpcError::invalid_params(format_args!("`{key}` must be a string")))
     }
 
-    /// The revision that `initialize` asks for.
-    pub(super) fn initialize(&self) -> Result<String, RpcError> {
+    /// The revision that `initialize` asks for, and what the client offers.
+    pub(super) fn initialize(&self) -> Result<(String, ClientCapabilities), RpcError> {
         for (key, raw) in [("capabilities", self.capabilities), ("clientInfo", self.client_info)] {
             if !raw.is_some_and(is_object) {
                 return Err(RpcError::invalid_params(format_args!("`{key}` must be an object")));
             }
         }
-        self.text("protocolVersion", self.protocol_version)
+        Ok((self.text("protocolVersion", self.protocol_version)?, offered("capabilities", self.capabilities)?))
+    }
+
+    /// What the client of a stateless request offers.
+    pub(super) fn stateless_client(&self) -> Result<ClientCapabilities, RpcError> {
+        offered(CLIENT_CAPABILITIES, self.meta.client_capabilities)
     }
 
     pub(super) fn list(&self) -> Result<Ask, RpcError> {

@@ -5,7 +5,9 @@ use std::borrow::Cow;
 use serde::Serialize;
 use serde_json::{Value, json};
 use tollgate_catalog::to_definition;
-use tollgate_types::{Call, Caller, Content, Dialect, Door, End, ErrorObject, Outcome, Progress, ToolDefinition};
+use tollgate_types::{
+    Call, Caller, ClientCapability, Content, Dialect, Door, End, ErrorObject, Outcome, Progress, ToolDefinition,
+};
 
 use super::{LIST_TTL_MS, Revision, params};
 use crate::jsonrpc::Id;
@@ -74,6 +76,12 @@ fn result_or_error(own: Value) -> Option<Value> {
 
 pub(super) fn call(id: &Id, name: String, arguments: String, progress: Progress) -> Call {
     Call::raw(name, arguments).with_id(id.as_str()).with_progress(progress)
+}
+
+/// What the client would have to offer for the call to run: a fault of the protocol, not one for the model to read (MCP
+/// 2026-07-28, Base protocol: missing required client capability).
+pub(super) fn client_lacks(outcome: &Outcome) -> Option<ClientCapability> {
+    outcome.end.error().and_then(|error| error.client_lacks)
 }
 
 #[derive(Debug, Serialize)]

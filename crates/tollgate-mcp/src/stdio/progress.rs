@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use tokio::sync::{Notify, mpsc};
 use tollgate_types::{Caller, Door, Progress, ProgressUpdate};
 
-use crate::server::{Request, progress_notification};
+use crate::server::{Answer, Request, progress_notification};
 
 /// Steps of one request that wait for the client to read; the oldest makes room.
 const STEPS_MAX: usize = 16;
@@ -20,16 +20,16 @@ pub(crate) async fn answer(
     door: Arc<dyn Door>,
     caller: Arc<Caller>,
     out: mpsc::Sender<Vec<u8>>,
-) -> Vec<u8> {
+) -> Answer {
     let Some(token) = request.progress_token().map(ToOwned::to_owned) else {
         return request.answer(&*door, &caller, Progress::none()).await;
     };
     let steps = Arc::new(Steps::default());
     let listener = Arc::clone(&steps);
     let progress = Progress::to(move |step| listener.push(step));
-    let line = tokio::select! {
+    let answer = tokio::select! {
         biased;
-        line = request.answer(&*door, &caller, progress) => line,
+        answer = request.answer(&*door, &caller, progress) => answer,
         never = steps.forward(&token, &out) => match never {},
     };
     while let Ok(permit) = out.try_reserve()
@@ -37,7 +37,7 @@ pub(crate) async fn answer(
     {
         permit.send(progress_notification(&token, &step));
     }
-    line
+    answer
 }
 
 #[derive(Default)]

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::door::{Event, Fixture};
-use crate::peer::{Peer, bare, modern};
+use crate::peer::{CAPABILITIES, Peer, bare, initialize, modern};
 
 fn call(name: &str) -> Value {
     json!({ "name": name, "arguments": {} })
@@ -229,4 +229,28 @@ async fn a_panic_behind_the_door_is_an_error_answer() {
     let answer = peer.ask(&modern(1, "tools/call", &call("boom"))).await;
     assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(1), &json!(-32603)));
     assert_eq!(peer.ask(&modern(2, "tools/call", &call("echo"))).await["id"], 2);
+}
+
+/// In the stateless era it is the protocol's error, in the handshake era one for the model.
+#[tokio::test]
+async fn what_the_client_does_not_offer_is_said_as_its_era_says_it() {
+    let offers = json!({ "sampling": {} });
+    let mut peer = Peer::handshaken(Fixture::new().0, "2025-11-25").await;
+    let result = peer.ask(&bare(1, "tools/call", &call("sample"))).await["result"].clone();
+    assert_eq!((&result["isError"], &result["structuredContent"]["error"]), (&json!(true), &json!("unavailable")));
+    assert_eq!(result["structuredContent"]["client_lacks"], "sampling");
+    let error = peer.ask(&modern(2, "tools/call", &call("sample"))).await["error"].clone();
+    assert_eq!(error["code"], -32021);
+    assert_eq!(error["data"]["requiredCapabilities"], offers);
+
+    let mut asked: Value = serde_json::from_str(&modern(3, "tools/call", &call("sample"))).unwrap();
+    asked["params"]["_meta"][CAPABILITIES] = offers.clone();
+    assert_eq!(peer.ask(&asked.to_string()).await["result"]["content"][0]["text"], "sampled");
+
+    let mut peer = Peer::start(Fixture::new().0);
+    let mut hello = initialize("2025-11-25");
+    hello["capabilities"] = offers;
+    peer.ask(&bare("hello", "initialize", &hello)).await;
+    let answer = peer.ask(&bare(4, "tools/call", &call("sample"))).await;
+    assert_eq!(answer["result"]["content"][0]["text"], "sampled");
 }

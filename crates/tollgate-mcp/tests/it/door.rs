@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value, json};
 use tokio::sync::{Semaphore, mpsc};
 use tollgate_types::{
-    ApprovalId, BoxFuture, Call, CallResult, Caller, Code, Content, Door, End, ErrorObject, Outcome, ProgressUpdate,
-    ToolDefinition, Waiting, WaitingKind,
+    ApprovalId, BoxFuture, Call, CallResult, Caller, ClientCapability, Code, Content, Door, End, ErrorObject, Outcome,
+    ProgressUpdate, ToolDefinition, ToolError, Waiting, WaitingKind,
 };
 
 /// What happened behind the door.
@@ -44,7 +44,9 @@ pub(crate) fn done(text: &str, structured: Option<Value>) -> End {
 
 impl Fixture {
     pub(crate) fn new() -> (Arc<Self>, mpsc::Receiver<Event>) {
-        Self::with_tools(["array", "boom", "echo", "hold", "picture", "refuse", "steps", "wait"].map(String::from))
+        Self::with_tools(
+            ["array", "boom", "echo", "hold", "picture", "refuse", "sample", "steps", "wait"].map(String::from),
+        )
     }
 
     pub(crate) fn with_tools(names: impl IntoIterator<Item = String>) -> (Arc<Self>, mpsc::Receiver<Event>) {
@@ -87,6 +89,8 @@ impl Fixture {
             "refuse" => {
                 End::Refused(ErrorObject::new(Code::InvalidArguments, "`city` is missing").with_hint("give it"))
             }
+            "sample" if call.client.sampling => done("sampled", None),
+            "sample" => End::from_error(ToolError::client_lacks(ClientCapability::Sampling).into()),
             "steps" => {
                 for progress in [1.0, 2.0, 2.0, f64::NAN, 1.5, 3.0] {
                     call.progress.report(ProgressUpdate { progress, total: Some(3.0), message: Some("on".to_owned()) });

@@ -10,8 +10,8 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tollgate_tools::BaseOptions;
 use tollgate_types::{
-    AttemptId, BoxFuture, Call, Caller, CancellationToken, Clock, Content, Cx, Door, Outcome, Progress, Surface, Tool,
-    ToolDefinition, ToolError, ToolOutput, Workspace,
+    AttemptId, BoxFuture, Call, Caller, CancellationToken, ClientCapabilities, Clock, Content, Cx, Door, Outcome,
+    Progress, Surface, Tool, ToolDefinition, ToolError, ToolOutput, Workspace,
 };
 
 /// A door that no built-in tool may open.
@@ -64,6 +64,7 @@ pub(crate) fn cx(root: &Path, protected: Vec<PathBuf>) -> Cx {
         deadline: Duration::from_secs(30),
         cancellation: CancellationToken::new(),
         progress: Progress::none(),
+        client: ClientCapabilities::default(),
         clock: Arc::new(Standing),
         door: Arc::new(Closed),
     }

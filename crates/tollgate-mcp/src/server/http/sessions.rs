@@ -1,4 +1,4 @@
-//! The sessions of the handshake era: who opened them, which revision they speak, and what is under way in them. A
+//! The sessions of the handshake era: who opened them, what is known of their clients, and what is under way in them. A
 //! session's name is no credential: it counts only together with the authenticated name of its opener.
 
 use std::collections::HashMap;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use tollgate_types::CancellationToken;
 
 use crate::jsonrpc::{Id, RpcError};
-use crate::server::Revision;
+use crate::server::Peer;
 
 /// Sessions of one endpoint.
 const SESSIONS_MAX: usize = 1_024;
@@ -23,7 +23,7 @@ pub(super) struct Sessions(Mutex<HashMap<String, Live>>);
 
 struct Live {
     owner: String,
-    revision: Revision,
+    peer: Peer,
     used: Duration,
     under_way: Vec<(Id, CancellationToken)>,
 }
@@ -44,7 +44,7 @@ impl Sessions {
     }
 
     /// A new session. Where there is no room, the owner's longest unused one makes it; others' sessions stay.
-    pub(super) fn open(&self, owner: &str, revision: Revision, now: Duration) -> Result<String, RpcError> {
+    pub(super) fn open(&self, owner: &str, peer: Peer, now: Duration) -> Result<String, RpcError> {
         let mut id = [0_u8; ID_BYTES];
         getrandom::fill(&mut id).map_err(|_| RpcError::internal("the system gives no random numbers"))?;
         let id = format!("{:032x}", u128::from_be_bytes(id));
@@ -59,13 +59,13 @@ impl Sessions {
             };
             sessions.remove(&oldest);
         }
-        let live = Live { owner: owner.to_owned(), revision, used: now, under_way: Vec::new() };
+        let live = Live { owner: owner.to_owned(), peer, used: now, under_way: Vec::new() };
         sessions.insert(id.clone(), live);
         Ok(id)
     }
 
-    /// The revision of the owner's session, which is used by this.
-    pub(super) fn find(&self, id: &str, owner: &str, now: Duration) -> Option<Revision> {
+    /// Who speaks in the owner's session, which is used by this.
+    pub(super) fn find(&self, id: &str, owner: &str, now: Duration) -> Option<Peer> {
         let mut sessions = self.lock();
         let live = sessions.get_mut(id).filter(|live| live.owner == owner)?;
         if live.is_gone(now) {
@@ -73,7 +73,7 @@ impl Sessions {
             return None;
         }
         live.used = now;
-        Some(live.revision)
+        Some(live.peer)
     }
 
     /// Closes the owner's session and cancels what is under way in it. False when there is none.
@@ -134,16 +134,23 @@ impl Drop for UnderWay {
 
 #[cfg(test)]
 mod tests {
+    use tollgate_types::ClientCapabilities;
+
     use super::*;
+    use crate::server::Revision;
+
+    fn peer(revision: Revision) -> Peer {
+        Peer { revision, client: ClientCapabilities::default() }
+    }
 
     #[test]
     fn a_session_is_its_openers_and_ends_with_disuse() {
         let sessions = Sessions::default();
         let minute = Duration::from_secs(60);
-        let id = sessions.open("ann", Revision::V2025_11_25, Duration::ZERO).unwrap();
+        let id = sessions.open("ann", peer(Revision::V2025_11_25), Duration::ZERO).unwrap();
         assert_eq!(sessions.find(&id, "bob", minute), None);
-        assert_eq!(sessions.find(&id, "ann", minute), Some(Revision::V2025_11_25));
-        assert_eq!(sessions.find(&id, "ann", 30 * minute), Some(Revision::V2025_11_25), "it was used in between");
+        assert_eq!(sessions.find(&id, "ann", minute), Some(peer(Revision::V2025_11_25)));
+        assert_eq!(sessions.find(&id, "ann", 30 * minute), Some(peer(Revision::V2025_11_25)), "it was used in between");
         assert_eq!(sessions.find(&id, "ann", 60 * minute), None);
         assert_eq!(sessions.count(), 0);
     }
@@ -151,7 +158,7 @@ mod tests {
     #[test]
     fn an_id_is_free_again_once_its_request_has_ended() {
         let sessions = Arc::new(Sessions::default());
-        let session = sessions.open("ann", Revision::V2025_11_25, Duration::ZERO).unwrap();
+        let session = sessions.open("ann", peer(Revision::V2025_11_25), Duration::ZERO).unwrap();
         let token = CancellationToken::new();
         let enter =
             |id: usize| sessions.enter(&session, &Id::Text(id.to_string()), &token).map_err(|(status, _)| status);
@@ -167,13 +174,13 @@ mod tests {
     #[test]
     fn a_full_house_makes_room_only_from_the_owners_own() {
         let sessions = Sessions::default();
-        let first = sessions.open("ann", Revision::V2025_06_18, Duration::ZERO).unwrap();
+        let first = sessions.open("ann", peer(Revision::V2025_06_18), Duration::ZERO).unwrap();
         for second in 1..SESSIONS_MAX {
-            sessions.open("ann", Revision::V2025_06_18, Duration::from_secs(second as u64)).unwrap();
+            sessions.open("ann", peer(Revision::V2025_06_18), Duration::from_secs(second as u64)).unwrap();
         }
         let now = Duration::from_secs(SESSION_IDLE.as_secs() - 1);
-        assert!(sessions.open("bob", Revision::V2025_06_18, now).is_err());
-        sessions.open("ann", Revision::V2025_06_18, now).unwrap();
+        assert!(sessions.open("bob", peer(Revision::V2025_06_18), now).is_err());
+        sessions.open("ann", peer(Revision::V2025_06_18), now).unwrap();
         assert_eq!((sessions.count(), sessions.find(&first, "ann", now)), (SESSIONS_MAX, None));
     }
 }
