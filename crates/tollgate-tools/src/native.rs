@@ -9,6 +9,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tollgate_types::{
     BoxFuture, Category, Cx, Permission, Risk, Source, SourceKind, Tool, ToolDefinition, ToolError, ToolOutput,
+    input_schema,
 };
 
 /// A function as a tool. The arguments' schema comes from their type; doc comments become descriptions.
@@ -44,7 +45,7 @@ where
     R: IntoToolOutput,
 {
     let mut definition = ToolDefinition::new(name, description);
-    definition.input_schema = schemars::schema_for!(A).to_value();
+    definition.input_schema = input_schema::<A>();
     definition.source = Source::of(SourceKind::Native);
     FnTool { definition, function, arguments: PhantomData }
 }

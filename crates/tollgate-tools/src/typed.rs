@@ -4,15 +4,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use schemars::generate::SchemaSettings;
-use schemars::transform::RecursiveTransform;
-use schemars::{JsonSchema, Schema};
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::{Deserialize as _, DeserializeOwned};
 use serde_json::{Map, Value};
 use tollgate_types::{
     Annotations, BoxFuture, CancellationToken, Clock, Code, Cx, Source, SourceKind, Tool, ToolDefinition, ToolError,
-    ToolOutput,
+    ToolOutput, input_schema, output_schema,
 };
 
 /// A built-in tool. `check`, `preview` and `run` see the same arguments.
@@ -105,38 +103,8 @@ pub(crate) fn tool<T: Typed>(tool: T) -> Arc<dyn Tool> {
     if definition.input_schema.pointer("/properties").and_then(Value::as_object).is_none_or(Map::is_empty) {
         definition.input_schema = input_schema::<T::Args>();
     }
-    definition.output_schema = Some(schema::<T::Output>(SchemaSettings::draft2020_12().for_serialize()));
+    definition.output_schema = Some(output_schema::<T::Output>());
     Arc::new(Adapter { tool: Arc::new(tool), definition })
-}
-
-/// The schema of a tool's arguments.
-pub(crate) fn input_schema<A: JsonSchema>() -> Value {
-    schema::<A>(SchemaSettings::draft2020_12().for_deserialize())
-}
-
-fn schema<T: JsonSchema>(settings: SchemaSettings) -> Value {
-    let settings = settings
-        .with(|settings| {
-            settings.inline_subschemas = true;
-            settings.meta_schema = None;
-        })
-        .with_transform(RecursiveTransform(|schema: &mut Schema| {
-            // Rust's own number formats tell a model nothing and are unknown to JSON Schema.
-            if schema.get("format").and_then(Value::as_str).is_some_and(|format| format.contains("int")) {
-                schema.remove("format");
-            }
-            // Where a comment was wrapped is nothing that a model should read.
-            if let Some(Value::String(text)) = schema.get_mut("description") {
-                *text = text.replace('\n', " ");
-            }
-            if schema.get("default").is_some_and(Value::is_null) {
-                schema.remove("default");
-            }
-        }));
-    let mut schema = settings.into_generator().into_root_schema_for::<T>();
-    schema.remove("title");
-    schema.remove("description");
-    schema.to_value()
 }
 
 struct Adapter<T> {

@@ -12,6 +12,7 @@ mod level;
 pub mod limits;
 mod outcome;
 mod port;
+mod schema;
 mod secret;
 mod tool;
 
@@ -26,6 +27,7 @@ pub use port::{
     ApprovalAnswer, ApprovalChannel, ApprovalQuestion, BoxFuture, Clock, Cx, Door, Progress, ProgressUpdate, Tool,
     Workspace,
 };
+pub use schema::{input_schema, output_schema};
 pub use secret::Secret;
 pub use tool::{
     Annotations, Concurrency, Dialect, Execution, Output, OutputFormat, Security, Source, SourceKind, ToolDefinition,

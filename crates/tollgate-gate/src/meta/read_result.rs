@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tollgate_store::Store;
 use tollgate_types::{
     Annotations, BoxFuture, Category, Cx, Permission, Risk, Source, SourceKind, Tool, ToolDefinition, ToolError,
-    ToolOutput,
+    ToolOutput, input_schema, output_schema,
 };
 
 /// The name that cut results point to.
@@ -109,8 +109,8 @@ impl Tool for ReadResult {
         definition.annotations =
             Annotations { read_only: Some(true), destructive: None, idempotent: Some(true), open_world: Some(false) };
         definition.tags = vec!["result".into(), "page".into(), "truncated".into(), "结果".into(), "分页".into()];
-        definition.input_schema = schemars::schema_for!(Arguments).to_value();
-        definition.output_schema = Some(schemars::schema_for!(Page).to_value());
+        definition.input_schema = input_schema::<Arguments>();
+        definition.output_schema = Some(output_schema::<Page>());
         definition.examples = vec![json!({ "handle": "res_0123456789abcdef", "offset": 8000 })];
         definition.errors = [
             ("NOT_FOUND".to_owned(), "no such handle for this caller".to_owned()),

@@ -10,11 +10,13 @@ use rusqlite::{Row, ToSql};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use tollgate_types::{Category, Code, Cx, Output as Shape, OutputFormat, Permission, Risk, ToolDefinition, ToolError};
+use tollgate_types::{
+    Category, Code, Cx, Output as Shape, OutputFormat, Permission, Risk, ToolDefinition, ToolError, input_schema,
+};
 
 use super::sqlite::Database;
 use crate::text::{count, cut, nearest, ticked, visible};
-use crate::typed::{READS, Run, Typed, codes, input_schema, words};
+use crate::typed::{READS, Run, Typed, codes, words};
 
 const LIMIT_ROWS: usize = 100;
 const CELL_CHARS_MAX: usize = 2_000;
