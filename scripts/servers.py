@@ -15,6 +15,8 @@ import time
 
 TOLLGATE = os.environ["TOLLGATE"]
 NPM, PYPI = sys.argv[1:]
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+DOUBLE = str(ROOT / "crates/tollgate-mcp/tests/it/upstream/double.py")
 
 READ = 'risk = "read"\npermission = "read"\n'
 SERVERS = {
@@ -73,6 +75,41 @@ def all_gone(folder):
     raise AssertionError(f"still there: {offspring(folder)}")
 
 
+def list_changes(folder):
+    """A server that gets a second tool while it is served: whoever lists again sees it, and it can be called."""
+    inner = folder / "changing"
+    inner.mkdir()
+    (inner / "tollgate.toml").write_text(
+        f'[mcp.x]\ncommand = "python3"\nargs = {json.dumps([DOUBLE, "change"])}\n[mcp.x.tools."*"]\n{READ}'
+    )
+    with subprocess.Popen(
+        [TOLLGATE, "--quiet", "serve", "--stdio"],
+        cwd=inner,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as serving:
+        def ask(method, params):
+            meta = {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}
+            meta["io.modelcontextprotocol/clientCapabilities"] = {}
+            message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": meta}}
+            serving.stdin.write(json.dumps(message) + "\n")
+            serving.stdin.flush()
+            return json.loads(serving.stdout.readline())["result"]
+
+        def upstream_tools():
+            return [tool["name"] for tool in ask("tools/list", {})["tools"] if tool["name"].startswith("mcp__")]
+
+        assert upstream_tools() == ["mcp__x__grow"]
+        assert not ask("tools/call", {"name": "mcp__x__grow", "arguments": {}})["isError"]
+        until = time.monotonic() + 20
+        while upstream_tools() != ["mcp__x__grow", "mcp__x__grown"]:
+            assert time.monotonic() < until, upstream_tools()
+            time.sleep(0.02)
+        assert not ask("tools/call", {"name": "mcp__x__grown", "arguments": {}})["isError"]
+        serving.stdin.close()
+
+
 def main():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name).resolve()
@@ -113,6 +150,9 @@ def main():
         outcome = call(folder, "mcp__gone__anything", {}, code=3)
         assert outcome["error"]["error"] == "unknown_tool", outcome
         print("asked, approved, refused")
+
+        list_changes(folder)
+        print("changed: a server's new tool is listed and called")
 
         serving = subprocess.Popen(
             [TOLLGATE, "serve", "--stdio", "--role", "developer"],

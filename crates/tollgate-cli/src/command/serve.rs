@@ -44,13 +44,19 @@ fn door(house: &Tollgate, args: &ServeArgs) -> Result<Arc<dyn Door>, Failure> {
 }
 
 async fn stdio(global: &Global, args: &ServeArgs) -> Result<u8, Failure> {
-    let house = open(global, configuration(global)?).await?;
+    let loaded = configuration(global)?;
+    let servers = loaded.config.mcp.len();
+    let house = open(global, loaded).await?;
     let role = global.role.as_deref().unwrap_or(ROLE);
     let session = uuid_v7(house.clock().now());
     let caller = caller(&house, role, Surface::McpStdio)?.with_session(session);
     let door = door(&house, args)?;
-    let tools = door.list(&caller).await.len();
-    greet(global, &house, &format!("MCP on standard input and output · role {role} · {tools} tools"));
+    let offer = match servers {
+        0 => format!("{} tools", door.list(&caller).await.len()),
+        // Their tools are counted when the client asks: it must not wait for them to be greeted.
+        servers => format!("the tools of {servers} MCP servers among others"),
+    };
+    greet(global, &house, &format!("MCP on standard input and output · role {role} · {offer}"));
     if !global.quiet && std::io::stdin().is_terminal() {
         output::err(
             "this speaks JSON-RPC to an MCP client; to use the tools yourself: `tollgate call`, `tollgate run`\n",
