@@ -110,6 +110,25 @@ def list_changes(folder):
         serving.stdin.close()
 
 
+def asked_before_its_server_is_up(folder):
+    """A call is in the ledger while its server starts, and a process that dies in that wait leaves its record."""
+    inner = folder / "starting"
+    inner.mkdir()
+    args = json.dumps([DOUBLE, "slow", "30"])
+    (inner / "tollgate.toml").write_text(f'[mcp.x]\ncommand = "python3"\nargs = {args}\n[mcp.x.tools."*"]\n{READ}')
+    with subprocess.Popen([TOLLGATE, "call", "mcp__x__echo", "{}"], cwd=inner, stderr=subprocess.DEVNULL) as asking:
+        until = time.monotonic() + 20
+        while subprocess.run([TOLLGATE, "audit", "tail"], cwd=inner, capture_output=True).stdout.count(b"received") < 1:
+            assert time.monotonic() < until, "no record"
+            time.sleep(0.02)
+        asking.kill()
+    call(inner, "calculate", {"expression": "1 + 1"})
+    done = subprocess.run([TOLLGATE, "audit", "tail"], cwd=inner, capture_output=True, text=True)
+    events = [json.loads(line) for line in done.stdout.splitlines()]
+    attempt = next(event["attempt"] for event in events if (event.get("tool") or {}).get("name") == "mcp__x__echo")
+    assert [e["event"] for e in events if e.get("attempt") == attempt][-1] == "finished", events
+
+
 def main():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name).resolve()
@@ -153,6 +172,8 @@ def main():
 
         list_changes(folder)
         print("changed: a server's new tool is listed and called")
+        asked_before_its_server_is_up(folder)
+        print("recorded: a call that waits for its server, also when its process is killed")
 
         serving = subprocess.Popen(
             [TOLLGATE, "serve", "--stdio", "--role", "developer"],

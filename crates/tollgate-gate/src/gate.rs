@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock, Weak};
 
 use futures_util::FutureExt;
 use tokio_util::task::TaskTracker;
@@ -13,7 +13,7 @@ use tollgate_policy::{Effect, Policy};
 use tollgate_store::{InstallKey, Store};
 use tollgate_types::{
     ApprovalChannel, BoxFuture, Call, Caller, CancellationToken, Clock, Code, Door, End, ErrorObject, Outcome, Risk,
-    Tool, ToolDefinition, Workspace,
+    Supply, Tool, ToolDefinition, Workspace,
 };
 use tollgate_wire::repair;
 
@@ -44,6 +44,7 @@ pub(crate) struct Inner {
     pub(crate) environment: Option<String>,
     pub(crate) envelope: bool,
     pub(crate) sandbox: &'static str,
+    supply: OnceLock<Weak<dyn Supply>>,
     tasks: TaskTracker,
 }
 
@@ -64,6 +65,7 @@ impl Gate {
             environment: builder.environment,
             envelope: builder.envelope,
             sandbox: builder.sandbox,
+            supply: OnceLock::new(),
             tasks: TaskTracker::new(),
         };
         Self { inner: Arc::new(inner) }
@@ -88,6 +90,12 @@ impl Gate {
     pub fn unregister(&self, name: &str) -> bool {
         self.inner.executors.remove(name);
         self.inner.catalog.remove(name)
+    }
+
+    /// Asks `supply` for tools that are not there yet, for as long as somebody else keeps it. Only the first one counts.
+    pub fn supplied_by(&self, supply: Weak<dyn Supply>) {
+        // A second one is a mistake of whoever wires the house, and changes nothing.
+        let _ = self.inner.supply.set(supply);
     }
 
     /// The directory of definitions.
@@ -130,11 +138,23 @@ impl Gate {
 
 impl Door for Gate {
     fn list<'a>(&'a self, caller: &'a Caller) -> BoxFuture<'a, Vec<Arc<ToolDefinition>>> {
-        std::future::ready(admit::listed(&self.inner, caller)).boxed()
+        async move {
+            if let Some(supply) = self.inner.supply() {
+                supply.bring_all().await;
+            }
+            admit::listed(&self.inner, caller)
+        }
+        .boxed()
     }
 
     fn call<'a>(&'a self, caller: &'a Caller, call: Call) -> BoxFuture<'a, Outcome> {
         self.call_until(caller, call, CancellationToken::new()).boxed()
+    }
+}
+
+impl Inner {
+    pub(crate) fn supply(&self) -> Option<Arc<dyn Supply>> {
+        self.supply.get().and_then(Weak::upgrade)
     }
 }
 
@@ -186,7 +206,7 @@ async fn stages(
         }
         return Err(Stop::Error(refusal.clone())); // the surface's own no: only recorded
     }
-    let found = find::find(trip)?; // a name means one tool or none
+    let found = find::find(trip).await?; // a name means one tool or none
     let admitted = admit::admit(trip, found)?; // what may not be listed does not exist for this caller
     let valid = validate::validate(trip, admitted, parsed)?; // policy, approval and tool see one value
     let judged = judge::judge(trip, valid)?; // by the policy of now

@@ -24,8 +24,8 @@ pub use ids::{ApprovalId, AttemptId, BootId, CallId, Digest, Pin, uuid_v7};
 pub use level::{Category, Permission, Risk};
 pub use outcome::{CallResult, Content, End, Outcome, Repair, ToolOutput, Truncated, Waiting, WaitingKind};
 pub use port::{
-    ApprovalAnswer, ApprovalChannel, ApprovalQuestion, BoxFuture, Clock, Cx, Door, Progress, ProgressUpdate, Tool,
-    Workspace,
+    ApprovalAnswer, ApprovalChannel, ApprovalQuestion, BoxFuture, Clock, Cx, Door, Progress, ProgressUpdate, Supply,
+    Tool, Workspace,
 };
 pub use schema::{input_schema, output_schema};
 pub use secret::Secret;

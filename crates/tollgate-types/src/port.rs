@@ -53,6 +53,16 @@ pub trait Tool: Send + Sync {
     fn call(&self, arguments: Value, cx: Cx) -> BoxFuture<'_, Result<ToolOutput, ToolError>>;
 }
 
+/// Brings tools into the gate that are not there from the start, such as those of servers that are started when somebody
+/// asks for them.
+pub trait Supply: Send + Sync {
+    /// Returns once everything there is to bring was brought, or took too long.
+    fn bring_all(&self) -> BoxFuture<'_, ()>;
+
+    /// Returns once the tool of this name was brought, if it is going to be.
+    fn bring<'a>(&'a self, name: &'a str) -> BoxFuture<'a, ()>;
+}
+
 /// What a tool knows about the call it serves.
 #[derive(Clone)]
 pub struct Cx {

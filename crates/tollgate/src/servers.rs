@@ -12,7 +12,7 @@ use tollgate_guard::redact::Redactor;
 use tollgate_mcp::upstream::{
     Limits, Override, Quarantined, Start, UpstreamConfig, UpstreamError, UpstreamKind, UpstreamStatus, Upstreams,
 };
-use tollgate_types::{BoxFuture, Call, Caller, CancellationToken, Clock, Door, Outcome, Tool, ToolDefinition};
+use tollgate_types::{BoxFuture, Clock, Supply, Tool};
 
 use crate::Error;
 use crate::builder::{Resolved, resolve};
@@ -26,7 +26,7 @@ const CALL_WAIT: Duration = Duration::from_secs(60);
 /// What the names of servers' tools begin with.
 const PREFIX: &str = "mcp__";
 
-/// A gate in front of servers, which are started when somebody asks for their tools.
+/// The servers, which are started when somebody asks the gate for their tools.
 pub(crate) struct Servers {
     gate: Gate,
     overlays: Overlays,
@@ -58,6 +58,8 @@ impl Servers {
         let upstreams = Upstreams::start(configs, Limits::default(), clock, on_change)?;
         let servers =
             Arc::new(Self { gate, overlays, upstreams, known: Mutex::default(), following: Mutex::default() });
+        let supply: Weak<dyn Supply> = Arc::downgrade(&servers) as Weak<dyn Supply>;
+        servers.gate.supplied_by(supply);
         let following = follow(Arc::downgrade(&servers), changed);
         servers.following.lock().unwrap_or_else(PoisonError::into_inner).spawn(following);
         Ok(servers)
@@ -105,18 +107,6 @@ impl Servers {
         self.refresh_all();
     }
 
-    /// Waits for the server behind a name that the gate does not know yet.
-    pub(crate) async fn await_tool(&self, name: &str, cancellation: &CancellationToken) {
-        let Some((server, _)) = name.strip_prefix(PREFIX).and_then(|rest| rest.split_once("__")) else { return };
-        if self.gate.catalog().get(name).is_some() || !self.upstreams.has(server) {
-            return;
-        }
-        tokio::select! {
-            () = self.upstreams.settle_one(server, CALL_WAIT) => self.refresh(server),
-            () = cancellation.cancelled() => {}
-        }
-    }
-
     /// Every server, after each had the time to say what it has.
     pub(crate) async fn statuses(&self) -> Vec<UpstreamStatus> {
         self.settle(CALL_WAIT).await;
@@ -144,18 +134,18 @@ async fn follow(servers: Weak<Servers>, changed: Arc<Notify>) {
     }
 }
 
-impl Door for Servers {
-    fn list<'a>(&'a self, caller: &'a Caller) -> BoxFuture<'a, Vec<Arc<ToolDefinition>>> {
-        Box::pin(async move {
-            self.settle(LIST_WAIT).await;
-            self.gate.list(caller).await
-        })
+impl Supply for Servers {
+    fn bring_all(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.settle(LIST_WAIT))
     }
 
-    fn call<'a>(&'a self, caller: &'a Caller, call: Call) -> BoxFuture<'a, Outcome> {
+    fn bring<'a>(&'a self, name: &'a str) -> BoxFuture<'a, ()> {
         Box::pin(async move {
-            self.await_tool(&call.name, &CancellationToken::new()).await;
-            Door::call(&self.gate, caller, call).await
+            let server = name.strip_prefix(PREFIX).and_then(|rest| rest.split_once("__"));
+            if let Some((server, _)) = server.filter(|(server, _)| self.upstreams.has(server)) {
+                self.upstreams.settle_one(server, CALL_WAIT).await;
+                self.refresh(server);
+            }
         })
     }
 }

@@ -39,9 +39,6 @@ impl Tollgate {
 
     /// The same, which `cancellation` ends too; the outcome then says how far it came.
     pub async fn call_until(&self, caller: &Caller, call: Call, cancellation: CancellationToken) -> Outcome {
-        if let Some(servers) = &self.servers {
-            servers.await_tool(&call.name, &cancellation).await;
-        }
         self.gate.call_until(caller, call, cancellation).await
     }
 
@@ -73,10 +70,7 @@ impl Tollgate {
 
     /// The way in, for surfaces.
     pub fn door(&self) -> Arc<dyn Door> {
-        match &self.servers {
-            Some(servers) => Arc::clone(servers) as Arc<dyn Door>,
-            None => Arc::new(self.gate.clone()),
-        }
+        Arc::new(self.gate.clone())
     }
 
     /// The operator's desk.

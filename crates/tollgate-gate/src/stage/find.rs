@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tollgate_catalog::Entry;
 
-use super::{Stop, admit};
+use super::{Stop, admit, cancelled};
 use crate::executors::Executor;
 use crate::gate::Trip;
 
@@ -24,8 +24,27 @@ impl Found {
     }
 }
 
-pub(crate) fn find(trip: Trip<'_>) -> Result<Found, Stop> {
-    let executor = trip.gate.inner().executors.get(&trip.call.name).ok_or_else(|| admit::unknown(trip))?;
+fn executor(trip: Trip<'_>) -> Option<Arc<Executor>> {
+    trip.gate.inner().executors.get(&trip.call.name)
+}
+
+/// Waits for what may still come: a server that has to start first. The call is in the ledger by now.
+async fn supplied(trip: Trip<'_>) -> Result<(), Stop> {
+    let Some(supply) = trip.gate.inner().supply() else { return Ok(()) };
+    tokio::select! {
+        () = supply.bring(&trip.call.name) => Ok(()),
+        () = trip.cancellation.cancelled() => Err(cancelled("the asker stopped waiting for the tool's server")),
+    }
+}
+
+pub(crate) async fn find(trip: Trip<'_>) -> Result<Found, Stop> {
+    let executor = match executor(trip) {
+        Some(executor) => executor,
+        None => {
+            supplied(trip).await?;
+            executor(trip).ok_or_else(|| admit::unknown(trip))?
+        }
+    };
     trip.attempt.found(&executor.entry);
     Ok(Found { executor })
 }
