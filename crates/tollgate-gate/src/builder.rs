@@ -9,13 +9,15 @@ use tollgate_policy::{Policy, PolicyError};
 use tollgate_store::{InstallKey, Store};
 use tollgate_types::{ApprovalChannel, Clock, Tool, Workspace};
 
-use crate::Gate;
 use crate::meta::ReadResult;
+use crate::{Gate, Quotas};
 
 /// The parts of a gate. Every field must be said: a gate without a ledger, a store or a policy cannot be made.
 pub struct GateBuilder {
     /// Who may do what.
     pub policy: Policy,
+    /// How often callers may ask.
+    pub quotas: Quotas,
     /// The record.
     pub ledger: Arc<Ledger>,
     /// The state.

@@ -20,6 +20,7 @@ use tollgate_wire::repair;
 use crate::attempt::{Attempt, Received};
 use crate::builder::RegisterError;
 use crate::executors::Executors;
+use crate::quota::Quotas;
 use crate::stage::{Stop, admit, approve, find, judge, replay, run, shape, validate};
 
 /// The gate. Cheap to clone; every clone is the same gate.
@@ -33,6 +34,7 @@ pub(crate) struct Inner {
     pub(crate) catalog: Catalog,
     pub(crate) executors: Executors,
     pub(crate) policy: Policy,
+    pub(crate) quotas: Quotas,
     pub(crate) ledger: Arc<Ledger>,
     pub(crate) store: Store,
     pub(crate) key: InstallKey,
@@ -54,6 +56,7 @@ impl Gate {
             catalog: Catalog::new(),
             executors: Executors::default(),
             policy: builder.policy,
+            quotas: builder.quotas,
             ledger: builder.ledger,
             store: builder.store,
             key: builder.key,
@@ -208,6 +211,7 @@ async fn stages(
     }
     let found = find::find(trip).await?; // a name means one tool or none
     let admitted = admit::admit(trip, found)?; // what may not be listed does not exist for this caller
+    admit::take_turn(trip, &admitted).await?; // how often, before anything costs more than a count
     let valid = validate::validate(trip, admitted, parsed)?; // policy, approval and tool see one value
     let judged = judge::judge(trip, valid)?; // by the policy of now
     replay::recall(trip, &judged).await?; // what was answered under this key needs no second yes

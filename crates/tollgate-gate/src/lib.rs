@@ -14,9 +14,11 @@ mod executors;
 mod gate;
 mod meta;
 mod operator;
+mod quota;
 mod stage;
 
 pub use builder::{BuildError, GateBuilder, RegisterError};
 pub use clock::SystemClock;
 pub use gate::Gate;
 pub use operator::{Operator, OperatorError, Verdict};
+pub use quota::{CallLimit, Per, ProcessQuotas, Quotas};

@@ -12,6 +12,7 @@ mod level;
 pub mod limits;
 mod outcome;
 mod port;
+mod quota;
 mod schema;
 mod secret;
 mod tool;
@@ -27,6 +28,7 @@ pub use port::{
     ApprovalAnswer, ApprovalChannel, ApprovalQuestion, BoxFuture, Clock, Cx, Door, Progress, ProgressUpdate, Supply,
     Tool, Workspace,
 };
+pub use quota::{QuotaStore, Rate, Turn};
 pub use schema::{input_schema, output_schema};
 pub use secret::Secret;
 pub use tool::{

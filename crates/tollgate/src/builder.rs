@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tollgate_gate::{GateBuilder, Operator, SystemClock};
+use tollgate_gate::{GateBuilder, Operator, Quotas, SystemClock};
 use tollgate_guard::client::{Client, Origin};
 use tollgate_guard::redact::Redactor;
 use tollgate_ledger::{Ledger, Options, Recovery};
@@ -135,13 +135,13 @@ impl Builder {
         let overlays = Overlays::read(&self.loaded)?;
         warnings.extend(overlays.idle(&tools.iter().map(|tool| tool.definition().name).collect::<Vec<_>>()));
         let tools = tools.into_iter().map(|tool| overlays.apply(tool)).collect::<Result<Vec<_>, _>>()?;
-        let mut protected: Vec<PathBuf> =
-            [Some(data_dir.clone()), self.loaded.file.clone()].into_iter().flatten().collect();
-        protected.extend(self.loaded.secret_files());
+        let protected = protected(&self.loaded, &data_dir);
         let policy = Policy::new(self.loaded.roles()?.into_iter().chain(self.roles))?;
         check_role(&self.loaded, &policy)?;
+        let quotas = Quotas::in_process(self.loaded.limits(&policy)?, Arc::clone(&self.clock));
         let gate = GateBuilder {
             policy,
+            quotas,
             ledger: Arc::clone(&ledger),
             store,
             key,
@@ -165,6 +165,13 @@ impl Builder {
         let servers = has_servers.then(start).transpose().map_err(|error| self.loaded.server_fault(&error))?;
         Ok(Tollgate { gate, servers, operator, redactor, clock: self.clock, loaded: self.loaded, data_dir, warnings })
     }
+}
+
+/// What no tool may touch.
+fn protected(loaded: &Loaded, data_dir: &Path) -> Vec<PathBuf> {
+    let mut protected: Vec<PathBuf> = [Some(data_dir.to_owned()), loaded.file.clone()].into_iter().flatten().collect();
+    protected.extend(loaded.secret_files());
+    protected
 }
 
 /// The role of the local command line is one that exists.

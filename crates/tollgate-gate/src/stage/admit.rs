@@ -33,6 +33,12 @@ pub(crate) fn admit(trip: Trip<'_>, found: Found) -> Result<Admitted, Stop> {
     Err(unknown(trip))
 }
 
+/// Counts the call under the limits that concern it.
+pub(crate) async fn take_turn(trip: Trip<'_>, admitted: &Admitted) -> Result<(), Stop> {
+    let name = &admitted.entry().definition.name;
+    trip.gate.inner().quotas.take(&trip.attempt.caller, name).await.map_err(Stop::Error)
+}
+
 /// The tools that `caller` may use, by name. The same decision as for calls: allowed means listed.
 pub(crate) fn listed(gate: &Inner, caller: &Caller) -> Vec<Arc<ToolDefinition>> {
     let policy = &gate.policy;

@@ -4,6 +4,7 @@
 
 mod approval;
 mod ends;
+mod quotas;
 mod record;
 mod shaping;
 mod stages;

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tollgate_gate::{Gate, GateBuilder, Operator, SystemClock};
+use tollgate_gate::{CallLimit, Gate, GateBuilder, Operator, Quotas, SystemClock};
 use tollgate_guard::redact::Redactor;
 use tollgate_ledger::{Ledger, Options};
 use tollgate_policy::{Policy, Role};
 use tollgate_store::{InstallKey, Store};
 use tollgate_types::{
-    ApprovalChannel, BoxFuture, Call, Caller, Clock, Cx, Door, Outcome, Risk, Secret, Surface, Tool, ToolDefinition,
-    ToolError, ToolOutput, Workspace,
+    ApprovalChannel, BoxFuture, Call, Caller, Clock, Cx, Door, Outcome, QuotaStore, Risk, Secret, Surface, Tool,
+    ToolDefinition, ToolError, ToolOutput, Workspace,
 };
 
 /// A gate on a folder of its own.
@@ -29,6 +29,11 @@ pub(crate) struct Setup {
     pub(crate) tools: Vec<Arc<dyn Tool>>,
     pub(crate) channel: Option<Arc<dyn ApprovalChannel>>,
     pub(crate) secrets: Vec<Secret>,
+    pub(crate) limits: Vec<CallLimit>,
+    /// What limits are counted by; the real one unless it is said.
+    pub(crate) clock: Option<Arc<dyn Clock>>,
+    /// Where limits are counted; this process unless it is said.
+    pub(crate) quota_store: Option<Arc<dyn QuotaStore>>,
     pub(crate) envelope: bool,
 }
 
@@ -46,8 +51,14 @@ impl World {
         let key = InstallKey::load(folder.path()).unwrap();
         let redactor = Redactor::new(key.as_bytes(), setup.secrets);
         let operator = Operator::new(Arc::clone(&ledger), store.clone(), Arc::clone(&clock));
+        let counted_by = setup.clock.unwrap_or_else(|| Arc::clone(&clock));
+        let quotas = match setup.quota_store {
+            Some(store) => Quotas::new(setup.limits, store),
+            None => Quotas::in_process(setup.limits, counted_by),
+        };
         let gate = GateBuilder {
             policy: Policy::new(setup.roles).unwrap(),
+            quotas,
             ledger,
             store,
             key,

@@ -122,8 +122,11 @@ pub(super) fn line_of(text: &str, start: usize, key: &str) -> usize {
             break;
         }
         let word = line.trim_start();
-        let is_key = word.strip_prefix(key).is_some_and(|rest| rest.trim_start().starts_with(['=', '.']));
-        let is_table = word.starts_with('[') && word.trim_end().trim_end_matches(']').ends_with(&format!(".{key}"));
+        // A key may stand in quotes, as one with a dot or a star must.
+        let plain = word.replace(['"', '\''], "");
+        let is_key = plain.strip_prefix(key).is_some_and(|rest| rest.trim_start().starts_with(['=', '.']));
+        let header = plain.trim_end().strip_suffix(']').filter(|header| header.starts_with('['));
+        let is_table = header.is_some_and(|header| header.ends_with(&format!(".{key}")));
         if !key.is_empty() && (is_key || is_table) {
             return offset + (line.len() - word.len());
         }

@@ -1,7 +1,9 @@
 //! `tollgate.toml`: every key has a default, and with no file at all everything works in the current folder.
 
 mod error;
+mod fault;
 mod find;
+mod limit;
 mod page;
 mod secret;
 
@@ -10,12 +12,12 @@ use std::path::{Path, PathBuf};
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use tollgate_mcp::upstream::UpstreamError;
 use tollgate_types::ToolDefinition;
 use toml::Spanned;
 
 pub use error::ConfigError;
 pub use find::{Found, find};
+pub use limit::{CountedBy, Limit};
 pub use page::{json_schema, page};
 pub use secret::{SecretSource, TextOrSecret};
 
@@ -42,6 +44,9 @@ pub struct Config {
     /// Roles: who may do what.
     #[schemars(with = "BTreeMap<String, RoleSchema>")]
     pub roles: BTreeMap<String, Spanned<toml::Table>>,
+    /// How often callers may ask.
+    #[schemars(with = "Vec<Limit>")]
+    pub limit: Vec<Spanned<Limit>>,
     /// Model servers; `default` is used unless `--model` names another.
     pub models: BTreeMap<String, Model>,
     /// Databases that `query_database` reads.
@@ -68,6 +73,7 @@ impl Default for Config {
             env: BTreeMap::new(),
             server: Server::default(),
             roles: BTreeMap::new(),
+            limit: Vec::new(),
             models: BTreeMap::new(),
             databases: BTreeMap::new(),
             tool: Vec::new(),
@@ -401,36 +407,6 @@ impl Loaded {
         }
     }
 
-    /// An error at one key of a table that was read in a second step: the line is that of the key, where it has one.
-    fn inner_fault(
-        &self,
-        table: &Spanned<toml::Table>,
-        key: &str,
-        error: &serde_path_to_error::Error<toml::de::Error>,
-        hint: &str,
-    ) -> ConfigError {
-        let path = error.path().to_string();
-        let first = path.split(['.', '[']).next().unwrap_or_default();
-        let named = error::unknown_field(error.inner().message()).unwrap_or(first);
-        let key = if path == "." { key.to_owned() } else { format!("{key}.{path}") };
-        let offset = error::line_of(&self.text, table.span().start, named);
-        let message = error.inner().message().to_owned();
-        ConfigError::at(
-            &self.file.clone().unwrap_or_default(),
-            &self.text,
-            offset,
-            Some(key),
-            message,
-            Some(hint.to_owned()),
-        )
-    }
-
-    /// An error at one table of the file.
-    pub(crate) fn fault<T>(&self, at: &Spanned<T>, key: String, message: String, hint: &str) -> ConfigError {
-        let file = self.file.clone().unwrap_or_default();
-        ConfigError::at(&file, &self.text, at.span().start, Some(key), message, Some(hint.to_owned()))
-    }
-
     /// The files that secrets are read from.
     pub(crate) fn secret_files(&self) -> Vec<PathBuf> {
         let models = self.config.models.values();
@@ -452,31 +428,5 @@ impl Loaded {
             .filter_map(SecretSource::file)
             .map(|path| self.path(path))
             .collect()
-    }
-
-    /// An error of the tool `name`, at its table when the file has one.
-    pub(crate) fn tool_fault(&self, name: &str, message: String) -> Option<ConfigError> {
-        let is_named =
-            |table: &&Spanned<toml::Table>| table.get_ref().get("name").and_then(toml::Value::as_str) == Some(name);
-        let table = self.config.tool.iter().rfind(is_named)?;
-        Some(self.fault(
-            table,
-            format!("tool.{name}"),
-            message,
-            "give the tool another name, or correct its definition",
-        ))
-    }
-
-    /// What is wrong with an MCP server, at its table.
-    pub(crate) fn server_fault(&self, error: &UpstreamError) -> ConfigError {
-        let (UpstreamError::BadName { name, .. }
-        | UpstreamError::Duplicate { name }
-        | UpstreamError::BadUrl { name, .. }
-        | UpstreamError::BadGlob { name, .. }) = error;
-        let hint = "the keys of an MCP server are in docs/config.md";
-        match self.config.mcp.get(name) {
-            Some(table) => self.fault(table, format!("mcp.{name}"), error.to_string(), hint),
-            None => self.fault(&Spanned::new(0..0, ()), "mcp".into(), error.to_string(), hint),
-        }
     }
 }

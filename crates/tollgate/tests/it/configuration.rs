@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use tollgate::config::{Found, Loaded, find};
+use tollgate::{Error, Tollgate};
 
 fn fault(text: &str) -> (usize, String, String) {
     let folder = tempfile::tempdir().unwrap();
@@ -57,6 +58,7 @@ fn every_fault_has_its_place_and_what_would_be_right() {
             &[":5:", "unknown field `comand`"],
             "did you mean `command`?",
         ),
+        ("[[limit]]\ncalls = 0\nevery = \"1m\"\n", 2, &[":2:", "`limit.calls`", "nonzero"], "docs/config.md"),
         (
             "[databases.shop]\nsqlit = \"x\"\n",
             2,
@@ -71,6 +73,46 @@ fn every_fault_has_its_place_and_what_would_be_right() {
             assert!(shown.contains(part), "{text:?}: {shown}");
         }
         assert!(hint.contains(right), "{text:?}: {hint}");
+    }
+}
+
+/// What only shows once the parts are put together.
+#[tokio::test]
+async fn every_fault_of_the_house_has_its_place_too() {
+    let cases: &[(&str, usize, &[&str], &str)] = &[
+        (
+            "[[limit]]\ncalls = 6\nevery = \"soon\"\n",
+            3,
+            &[":3:", "`limit 1.every`", "`soon` is not a period"],
+            "write it as \"10s\"",
+        ),
+        (
+            "[[limit]]\ncalls = 6\nevery = \"1m\"\nroles = [\"boss\"]\n",
+            4,
+            &[":4:", "`limit 1.roles`", "no role is named `boss`"],
+            "there is developer, reader",
+        ),
+        (
+            "[mcp.a]\ncommand = \"c\"\n\n[mcp.a.tools.\"re[ad\"]\nrisk = \"read\"\n",
+            4,
+            &[":4:", "`mcp.a.tools.re[ad`", "is not a pattern"],
+            "use `*`",
+        ),
+        ("[mcp.a]\nurl = \"ftp://h/\"\n", 2, &[":2:", "`mcp.a.url`"], "docs/config.md"),
+        ("role = \"developer\"\n\n[mcp.a__b]\ncommand = \"c\"\n", 3, &[":3:", "`mcp.a__b`", "single `_`"], "docs"),
+    ];
+    for (text, line, parts, right) in cases {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("tollgate.toml");
+        std::fs::write(&path, text).unwrap();
+        let loaded = Loaded::read(&path, folder.path()).unwrap();
+        let Err(Error::Config(error)) = Tollgate::builder().config(loaded).build().await else { panic!("{text:?}") };
+        let shown = error.to_string();
+        assert_eq!(error.line, *line, "{text:?}: {shown}");
+        for part in *parts {
+            assert!(shown.contains(part), "{text:?}: {shown}");
+        }
+        assert!(error.hint.as_deref().unwrap_or_default().contains(right), "{text:?}: {error:?}");
     }
 }
 
