@@ -25,6 +25,12 @@ name = "pay"
 description = "Pays."
 input_schema = { type = "object", properties = { to = { type = "string" } }, required = ["to"] }
 command = ["sh", "-c", "cat >> paid; echo paid"]
+[[tool]]
+name = "drop_table"
+description = "Drops a table."
+input_schema = { type = "object", properties = { table = { type = "string" } }, required = ["table"] }
+command = ["sh", "-c", "cat >> dropped; echo dropped"]
+security = { typed_confirmation = "/table" }
 [models.default]
 base_url = "http://127.0.0.1:PORT/v1"
 model = "scripted"
@@ -130,6 +136,14 @@ def main():
         check("what was typed before the question is no answer", not (folder / "paid").exists(), ahead.seen)
         ahead.type("\x03")
         check("Ctrl-C at the question cancels", ahead.finish() == 1 and "cancelled" in ahead.seen, ahead.seen)
+
+        typed = "To let it run once, type 订单:"
+        for name, answer, exits in [("a plain yes", "y\n", 3), ("the name of the table", "订单\n", 0)]:
+            drop = Terminal(folder, "call", "drop_table", '{"table":"订单"}')
+            drop.until(typed)
+            drop.type(answer)
+            is_right = drop.finish() == exits and (folder / "dropped").exists() == (exits == 0)
+            check(f"where a yes must be typed, {name} {'lets it run' if exits == 0 else 'refuses'}", is_right, drop.seen)
 
         run = Terminal(folder, "run", "pay both")
         run.until(QUESTION)

@@ -256,6 +256,9 @@ pub(crate) struct AnswerArgs {
     /// Why
     #[arg(long, value_name = "TEXT")]
     pub(crate) reason: Option<String>,
+    /// What must be typed to say yes, where the question wants it; on a terminal it is asked for
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) typed: Option<String>,
 }
 
 /// `audit …`.

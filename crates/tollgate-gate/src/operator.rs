@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tollgate_ledger::{Durability, Entry, Event, Ledger, LedgerError, OutcomeRef, ToolRef};
-use tollgate_store::{Answer, Approval, Store, StoreError, Unsettled};
+use tollgate_store::{Answer, Approval, Store, StoreError, Taken, Unsettled};
 use tollgate_types::{CallId, CallResult, Clock, Content, End, Status};
 
 use crate::stage::replay;
@@ -70,16 +70,23 @@ impl Operator {
     /// When no open question answers to `id`, or the word could not be stored and recorded.
     pub async fn answer(&self, id: &str, answer: Answer) -> Result<Approval, OperatorError> {
         let event = if answer.approved { Event::Approved } else { Event::Rejected };
-        let note = note(&answer);
         // The store decides who was first; what it took counts once the ledger holds it.
-        let open = self.store.answer(id, answer.clone(), self.clock.now()).await?;
+        let (open, decides) = match self.store.answer(id, answer.clone(), self.clock.now()).await? {
+            Taken::Decides(open) => (open, true),
+            Taken::OneOf(open) => (open, false),
+        };
+        let note = note(&open, &answer);
         let mut entry = Entry::new(event, &open.attempt, &open.call_id);
         entry.approval = Some(open.id.clone());
         entry.tool = Some(ToolRef { name: open.tool.clone(), pin: Some(open.pin.clone()), source: None });
         entry.args_hmac = Some(open.digest.clone());
         entry.note = Some(note);
         self.ledger.append(vec![entry], Durability::Strict).await?;
-        Ok(self.store.answer_recorded(open.id, answer, self.clock.now()).await?)
+        let now = self.clock.now();
+        Ok(match decides {
+            true => self.store.answer_recorded(open.id, answer, now).await?,
+            false => self.store.yes_recorded(open.id, answer.by, now).await?,
+        })
     }
 
     /// The attempts whose outcome nobody knows, oldest first.
@@ -129,10 +136,14 @@ impl Operator {
 }
 
 /// Who answered, and in which words, as a record says it.
-pub(crate) fn note(answer: &Answer) -> String {
+pub(crate) fn note(open: &Approval, answer: &Answer) -> String {
+    let place = match answer.approved && open.approvers > 1 {
+        true => format!(", {} of {}", open.yes_by.len() + 1, open.approvers),
+        false => String::new(),
+    };
     match &answer.reason {
-        Some(reason) => format!("by {}: {reason}", answer.by),
-        None => format!("by {}", answer.by),
+        Some(reason) => format!("by {}{place}: {reason}", answer.by),
+        None => format!("by {}{place}", answer.by),
     }
 }
 

@@ -77,7 +77,10 @@ fn approval_paths() -> Value {
         json!({ "post": {
             "summary": summary, "security": operator(), "parameters": id,
             "requestBody": { "required": false, "content": content(&json!({
-                "type": "object", "additionalProperties": false, "properties": { "reason": { "type": "string" } },
+                "type": "object", "additionalProperties": false, "properties": {
+                    "reason": { "type": "string" },
+                    "typed": { "type": "string", "description": "What must be typed with a yes, where the question wants it." },
+                },
             })) },
             "responses": responses(&schema("Approval"), &["400", "401", "403", "404", "409", "413", "415"]),
         } })
@@ -177,6 +180,7 @@ fn schemas() -> Value {
                 "permission": text, "reason": text, "subject": text,
                 "expires": { "type": "string", "format": "date-time" },
                 "decided_by": maybe_text, "decision_reason": maybe_text,
+                "typed": maybe_text, "approvers": { "type": "integer" }, "yes_by": { "type": "array", "items": text },
             },
         },
         "Problem": {

@@ -144,6 +144,8 @@ pub(crate) async fn reject(
 struct Words {
     #[serde(default)]
     reason: Option<String>,
+    #[serde(default)]
+    typed: Option<String>,
 }
 
 async fn answer(
@@ -155,13 +157,14 @@ async fn answer(
 ) -> Result<Json<Approval>, Problem> {
     let words: Words = match body {
         None => Words::default(),
-        Some(body) => serde_json::from_slice(&body)
-            .map_err(|error| Problem::bad_request(format!("the body is not {{\"reason\": …}}: {error}")))?,
+        Some(body) => serde_json::from_slice(&body).map_err(|error| {
+            Problem::bad_request(format!("the body is not {{\"reason\": …, \"typed\": …}}: {error}"))
+        })?,
     };
     if words.reason.as_ref().is_some_and(|reason| reason.chars().count() > REASON_CHARS_MAX) {
         return Err(Problem::bad_request(format!("`reason` may have {REASON_CHARS_MAX} characters")));
     }
-    let answer = Answer { approved, by: holder.name().to_owned(), reason: words.reason };
+    let answer = Answer { approved, by: holder.name().to_owned(), reason: words.reason, typed: words.typed };
     app.operator.answer(id, answer).await.map(Json).map_err(problem)
 }
 
@@ -169,6 +172,9 @@ fn problem(error: OperatorError) -> Problem {
     let message = error.to_string();
     match error {
         OperatorError::Store(StoreError::NotFound(_)) | OperatorError::NotUnsettled(_) => Problem::not_found(message),
+        OperatorError::Store(StoreError::NotTyped { .. }) => {
+            Problem::bad_request(message).with_hint("give it as `typed`")
+        }
         OperatorError::Store(StoreError::Conflict(_)) => Problem::conflict(message),
         OperatorError::Store(_) | OperatorError::Ledger(_) => Problem::unavailable(message),
     }

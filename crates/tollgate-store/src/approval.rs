@@ -44,6 +44,10 @@ pub struct NewApproval {
     pub reason: String,
     /// When it closes by itself.
     pub expires: Timestamp,
+    /// What must be typed with a yes.
+    pub typed: Option<String>,
+    /// How many persons must say yes; one at least.
+    pub approvers: u32,
 }
 
 /// How a question stands.
@@ -107,6 +111,12 @@ pub struct Approval {
     pub decided_at: Option<Timestamp>,
     /// In their words.
     pub decision_reason: Option<String>,
+    /// What must be typed with a yes.
+    pub typed: Option<String>,
+    /// How many persons must say yes.
+    pub approvers: u32,
+    /// Who did, where that is not enough yet.
+    pub yes_by: Vec<String>,
 }
 
 impl Approval {
@@ -140,6 +150,17 @@ pub struct Answer {
     pub by: String,
     /// In their words.
     pub reason: Option<String>,
+    /// What they typed, where the question wants it.
+    pub typed: Option<String>,
+}
+
+/// An answer that was taken. It counts once it is recorded.
+#[derive(Debug, Clone)]
+pub enum Taken {
+    /// It decides the question: [`Store::answer_recorded`].
+    Decides(Approval),
+    /// It is one yes of those that are needed: [`Store::yes_recorded`].
+    OneOf(Approval),
 }
 
 impl Store {
@@ -178,11 +199,12 @@ impl Store {
     }
 
     /// Takes the answer to an open question; `id` may be an unambiguous prefix or suffix. It counts only once it is
-    /// [recorded](Self::answer_recorded): no record, no yes.
+    /// recorded: no record, no yes.
     ///
     /// # Errors
-    /// When no open question answers to `id`, several do, or the store fails.
-    pub async fn answer(&self, id: &str, answer: Answer, now: Timestamp) -> Result<Approval, StoreError> {
+    /// When no open question answers to `id`, several do, what must be typed was not, this person said yes already, or the
+    /// store fails.
+    pub async fn answer(&self, id: &str, answer: Answer, now: Timestamp) -> Result<Taken, StoreError> {
         let id = id.to_owned();
         self.with(move |connection| {
             let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
@@ -192,13 +214,45 @@ impl Store {
                 let message = format!("approval `{}` is {} already", found.id, status_name(found.status));
                 return Err(StoreError::Conflict(message));
             }
+            if answer.approved && !is_enough(&found, &answer)? {
+                return Ok(Taken::OneOf(found));
+            }
             transaction.execute(
                 "update approvals set status = ?2, decided_by = ?3, decided_at = ?4, decision_reason = ?5, \
                  is_recorded = 0 where id = ?1",
                 params![found.id.as_str(), status_of(&answer), answer.by, now.as_microsecond(), answer.reason],
             )?;
             transaction.commit()?;
-            Ok(found)
+            Ok(Taken::Decides(found))
+        })
+        .await
+    }
+
+    /// Lets one yes of several count, now that the ledger holds it. Of two at the same moment, the later one decides.
+    ///
+    /// # Errors
+    /// When the question is not open any more, or the store fails.
+    pub async fn yes_recorded(&self, id: ApprovalId, by: String, now: Timestamp) -> Result<Approval, StoreError> {
+        self.with(move |connection| {
+            let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            expire(&transaction, now)?;
+            let found = by_id(&transaction, id.as_str())?;
+            if found.status != ApprovalStatus::Pending || found.yes_by.contains(&by) {
+                return Err(StoreError::Conflict(format!("approval `{id}` was answered at the same moment")));
+            }
+            let mut yes_by = found.yes_by;
+            yes_by.push(by.clone());
+            let is_enough = u32::try_from(yes_by.len()).is_ok_and(|count| count >= found.approvers);
+            let yes_by = serde_json::json!(yes_by).to_string();
+            transaction.execute("update approvals set yes_by = ?2 where id = ?1", params![id.as_str(), yes_by])?;
+            if is_enough {
+                transaction.execute(
+                    "update approvals set status = 'approved', decided_by = ?2, decided_at = ?3, is_recorded = 1 where id = ?1",
+                    params![id.as_str(), by, now.as_microsecond()],
+                )?;
+            }
+            transaction.commit()?;
+            by_id(connection, id.as_str())
         })
         .await
     }
@@ -259,6 +313,20 @@ impl Store {
     }
 }
 
+/// Whether a yes is the last that is needed.
+fn is_enough(found: &Approval, answer: &Answer) -> Result<bool, StoreError> {
+    if let Some(expected) = &found.typed
+        && answer.typed.as_deref().map(str::trim) != Some(expected.trim())
+    {
+        return Err(StoreError::NotTyped { expected: expected.clone() });
+    }
+    if found.yes_by.contains(&answer.by) {
+        let message = format!("`{}` said yes already: {} persons must", answer.by, found.approvers);
+        return Err(StoreError::Conflict(message));
+    }
+    Ok(u32::try_from(found.yes_by.len() + 1).is_ok_and(|count| count >= found.approvers))
+}
+
 /// Questions that one listing shows.
 const LISTED_MAX: usize = limits::APPROVALS_OPEN_MAX;
 
@@ -270,7 +338,7 @@ fn status_of(answer: &Answer) -> &'static str {
 }
 
 const COLUMNS: &str = "id, call_id, status, is_recorded, consumed_at, tool, arguments, preview, risk, permission, reason, subject, role, \
-                       tenant, surface, attempt, pin, digest, created, expires, decided_by, decided_at, decision_reason";
+                       tenant, surface, attempt, pin, digest, created, expires, decided_by, decided_at, decision_reason, typed, approvers, yes_by";
 
 fn status_name(status: ApprovalStatus) -> &'static str {
     match status {
@@ -331,8 +399,8 @@ fn ask(transaction: &Transaction<'_>, new: &NewApproval, now: Timestamp) -> Resu
     let caller = &new.binding.caller;
     transaction.execute(
         "insert into approvals (id, created, expires, subject, role, tenant, surface, session, tool, pin, digest, risk, \
-         permission, arguments, preview, reason, attempt, call_id, status) \
-         values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, 'pending')",
+         permission, arguments, preview, reason, attempt, call_id, typed, approvers, status) \
+         values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, 'pending')",
         params![
             new.id.as_str(),
             now.as_microsecond(),
@@ -352,6 +420,8 @@ fn ask(transaction: &Transaction<'_>, new: &NewApproval, now: Timestamp) -> Resu
             new.reason,
             new.attempt.as_str(),
             new.call_id.as_str(),
+            new.typed,
+            new.approvers,
         ],
     )?;
     by_id(transaction, new.id.as_str())
@@ -400,6 +470,11 @@ fn from_row(row: &Row<'_>) -> rusqlite::Result<Result<Approval, StoreError>> {
         Ok(arguments) => arguments,
         Err(error) => return Ok(Err(unread(error.to_string()))),
     };
+    let yes_by: String = row.get("yes_by")?;
+    let yes_by = match serde_json::from_str(&yes_by) {
+        Ok(yes_by) => yes_by,
+        Err(error) => return Ok(Err(unread(error.to_string()))),
+    };
     Ok(Ok(Approval {
         id: ApprovalId::new(text("id")?),
         status,
@@ -422,5 +497,8 @@ fn from_row(row: &Row<'_>) -> rusqlite::Result<Result<Approval, StoreError>> {
         decided_by: row.get("decided_by")?,
         decided_at: decided_at.and_then(|micros| Timestamp::from_microsecond(micros).ok()),
         decision_reason: row.get("decision_reason")?,
+        typed: row.get("typed")?,
+        approvers: row.get("approvers")?,
+        yes_by,
     }))
 }

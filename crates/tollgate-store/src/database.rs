@@ -10,7 +10,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 use crate::StoreError;
 
 /// The format that this program writes.
-const VERSION: i64 = 1;
+const VERSION: i64 = 2;
 
 /// How long a statement waits for another process.
 const BUSY_WAIT: Duration = Duration::from_secs(5);
@@ -22,7 +22,8 @@ create table approvals (
     tool text not null, pin text not null, digest text not null, risk text not null, permission text not null,
     arguments text not null, preview text, reason text not null, attempt text not null, call_id text not null,
     status text not null, decided_by text, decided_at integer, decision_reason text,
-    is_recorded integer not null default 0, consumed_at integer
+    is_recorded integer not null default 0, consumed_at integer,
+    typed text, approvers integer not null default 1, yes_by text not null default '[]'
 ) strict;
 create index approvals_by_binding on approvals (subject, role, tenant, surface, pin, digest) where consumed_at is null;
 create index approvals_open on approvals (status, created);
@@ -44,6 +45,14 @@ create table unsettled (
     attempt text primary key, call_id text not null, tool text not null, time text not null, caller text not null
 ) strict;
 ";
+
+/// From each older format to the next one.
+const MIGRATIONS: [(i64, &str); 1] = [(
+    1,
+    "alter table approvals add column typed text;
+     alter table approvals add column approvers integer not null default 1;
+     alter table approvals add column yes_by text not null default '[]';",
+)];
 
 /// The state of one data folder. Cheap to make: the database is opened at its first use.
 #[derive(Clone)]
@@ -119,6 +128,11 @@ fn prepare(connection: &mut Connection) -> Result<(), StoreError> {
     }
     if found == 0 {
         transaction.execute_batch(TABLES)?;
+    }
+    for (_, migration) in MIGRATIONS.iter().filter(|(from, _)| (1..=*from).contains(&found)) {
+        transaction.execute_batch(migration)?;
+    }
+    if found < VERSION {
         transaction.pragma_update(None, "user_version", VERSION)?;
     }
     transaction.commit()?;

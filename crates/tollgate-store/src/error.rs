@@ -42,6 +42,12 @@ pub enum StoreError {
     /// No row answers to this.
     #[error("{0}")]
     NotFound(String),
+    /// What must be typed with a yes was not, or not exactly.
+    #[error("to approve this, `{expected}` must be typed exactly")]
+    NotTyped {
+        /// What must be typed.
+        expected: String,
+    },
     /// The row is not in a state in which this can be done.
     #[error("{0}")]
     Conflict(String),

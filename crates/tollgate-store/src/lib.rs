@@ -14,7 +14,7 @@ mod result;
 mod unsettled;
 
 pub use access::{AccessKey, KeyKind};
-pub use approval::{Answer, Approval, ApprovalStatus, Binding, Claim, NewApproval};
+pub use approval::{Answer, Approval, ApprovalStatus, Binding, Claim, NewApproval, Taken};
 pub use database::Store;
 pub use error::StoreError;
 pub use idempotency::{Reservation, ReservationKey};

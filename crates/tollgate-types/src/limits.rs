@@ -28,6 +28,8 @@ pub const TOOL_CONCURRENT_MAX: usize = 5;
 pub const OUTPUT_CHARS_MAX: usize = 10_000;
 /// A tool's words on its failure, and the advice with it.
 pub const ERROR_CHARS_MAX: usize = 4_000;
+/// What an approver has to type.
+pub const TYPED_CHARS_MAX: usize = 200;
 /// A tool's own code.
 pub const TOOL_CODE_CHARS_MAX: usize = 64;
 /// What is kept of a result; beyond it the call fails with `result_too_large`.

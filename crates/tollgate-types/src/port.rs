@@ -176,6 +176,8 @@ pub struct ApprovalQuestion {
     pub reason: String,
     /// When the question closes by itself.
     pub expires: Timestamp,
+    /// What must be typed with a yes.
+    pub typed: Option<String>,
 }
 
 /// What the human said.
@@ -185,6 +187,8 @@ pub enum ApprovalAnswer {
     Approved {
         /// Who said so.
         by: String,
+        /// What they typed, where the question wants it.
+        typed: Option<String>,
     },
     /// No.
     Rejected {

@@ -1,6 +1,7 @@
 //! A tool's definition: what the model reads and what the gate enforces.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -259,6 +260,13 @@ pub enum Concurrency {
 pub struct Security {
     /// A human is always asked.
     pub requires_confirmation: bool,
+    /// What the approver must type, where a human is asked: the value that stands at this JSON Pointer in the arguments, or
+    /// for the empty pointer the tool's name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub typed_confirmation: Option<String>,
+    /// How many persons must say yes, where a human is asked; unsaid: one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub approvers: Option<NonZeroU32>,
     /// Globs that every path among the arguments must match; empty means all.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub allowed_paths: Vec<String>,

@@ -6,6 +6,7 @@ use super::{configuration, open, user};
 use crate::args::{AnswerArgs, ApprovalsAction, Format, Global};
 use crate::failure::Failure;
 use crate::output::{self, visible};
+use crate::terminal;
 
 pub(crate) async fn run(global: &Global, action: ApprovalsAction) -> Result<u8, Failure> {
     let loaded = configuration(global)?;
@@ -21,14 +22,20 @@ pub(crate) async fn run(global: &Global, action: ApprovalsAction) -> Result<u8, 
             list(global, &operator.approvals(!all).await?)?;
         }
         ApprovalsAction::Show { id } => show(global, &operator.approval(&id).await?)?,
-        ApprovalsAction::Approve(args) => show(global, &operator.answer(&args.id, answer(true, &args)).await?)?,
+        ApprovalsAction::Approve(mut args) => {
+            let open = operator.approval(&args.id).await?;
+            if let (Some(expected), None) = (&open.typed, &args.typed) {
+                args.typed = terminal::typed(&open.tool, expected);
+            }
+            show(global, &operator.answer(&args.id, answer(true, &args)).await?)?;
+        }
         ApprovalsAction::Reject(args) => show(global, &operator.answer(&args.id, answer(false, &args)).await?)?,
     }
     Ok(0)
 }
 
 fn answer(approved: bool, args: &AnswerArgs) -> Answer {
-    Answer { approved, by: user(), reason: args.reason.clone() }
+    Answer { approved, by: user(), reason: args.reason.clone(), typed: args.typed.clone() }
 }
 
 fn list(global: &Global, approvals: &[Approval]) -> Result<(), Failure> {
@@ -61,12 +68,20 @@ fn show(global: &Global, approval: &Approval) -> Result<(), Failure> {
     }
     let pretty = serde_json::to_string_pretty(&approval.arguments).unwrap_or_default();
     let preview = approval.preview.as_ref().map(|preview| format!("\nwhat would run:\n{}\n", visible(preview)));
+    let mut needs = String::new();
+    if let Some(typed) = approval.typed.as_ref().filter(|_| approval.is_open()) {
+        needs.push_str(&format!("\na yes must be typed: {}", visible(typed)));
+    }
+    if approval.approvers > 1 {
+        let said = if approval.yes_by.is_empty() { "nobody".to_owned() } else { approval.yes_by.join(", ") };
+        needs.push_str(&format!("\n{} persons must say yes; so far {}", approval.approvers, visible(&said)));
+    }
     let decided = approval.decided_by.as_ref().map(|by| {
         let why = approval.decision_reason.as_ref().map(|why| format!(": {}", visible(why))).unwrap_or_default();
         format!("\nanswered by {by}{why}")
     });
     output::line(&format!(
-        "{} — {}\n{} ({}, {}) asked by {} ({}) through {}\nbecause {}\nexpires {}{}\n\narguments:\n{}\n{}",
+        "{} — {}\n{} ({}, {}) asked by {} ({}) through {}\nbecause {}\nexpires {}{}{needs}\n\narguments:\n{}\n{}",
         approval.id,
         status(approval),
         approval.tool,

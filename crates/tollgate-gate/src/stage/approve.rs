@@ -1,11 +1,15 @@
 //! Approve: a human's yes, where the policy asks for one. It fits one caller, pin and argument digest, once.
 
+use std::num::NonZeroU32;
+
 use jiff::SignedDuration;
+use serde_json::Value;
 use tollgate_ledger::Event;
 use tollgate_policy::Effect;
-use tollgate_store::{Answer, Approval, Binding, Claim, NewApproval, StoreError};
+use tollgate_store::{Answer, Approval, Binding, Claim, NewApproval, StoreError, Taken};
 use tollgate_types::{
-    ApprovalAnswer, ApprovalId, ApprovalQuestion, Code, ErrorObject, Waiting, WaitingKind, limits, uuid_v7,
+    ApprovalAnswer, ApprovalId, ApprovalQuestion, Code, ErrorObject, ToolDefinition, Waiting, WaitingKind, limits,
+    uuid_v7,
 };
 
 use super::judge::Judged;
@@ -51,8 +55,8 @@ pub(crate) async fn approve(trip: Trip<'_>, judged: Judged) -> Result<Cleared, S
         () = trip.cancellation.cancelled() => return Err(cancelled("the asker stopped waiting for an approval")),
     };
     let answer = match answer {
-        ApprovalAnswer::Approved { by } => Answer { approved: true, by, reason: None },
-        ApprovalAnswer::Rejected { by, reason } => Answer { approved: false, by, reason },
+        ApprovalAnswer::Approved { by, typed } => Answer { approved: true, by, reason: None, typed },
+        ApprovalAnswer::Rejected { by, reason } => Answer { approved: false, by, reason, typed: None },
         ApprovalAnswer::Later => return Err(waiting(&open)),
     };
     decide(trip, &open, answer).await?;
@@ -109,15 +113,21 @@ fn settled(trip: Trip<'_>, claim: Claim) -> Result<Standing, Stop> {
 async fn decide(trip: Trip<'_>, open: &Approval, answer: Answer) -> Result<(), Stop> {
     let gate = trip.gate.inner();
     let event = if answer.approved { Event::Approved } else { Event::Rejected };
-    let note = crate::operator::note(&answer);
-    match gate.store.answer(open.id.as_str(), answer.clone(), gate.clock.now()).await {
-        Ok(_) => {}
-        Err(StoreError::Conflict(_)) => return Ok(()),
+    let decides = match gate.store.answer(open.id.as_str(), answer.clone(), gate.clock.now()).await {
+        Ok(Taken::Decides(_)) => true,
+        Ok(Taken::OneOf(_)) => false,
+        // Another answer was first, or what must be typed was not: the question stands as it does.
+        Err(StoreError::Conflict(_) | StoreError::NotTyped { .. }) => return Ok(()),
         Err(error) => return Err(store_unavailable(&error)),
-    }
-    trip.attempt.answered(gate, event, open, Some(note));
+    };
+    trip.attempt.answered(gate, event, open, Some(crate::operator::note(open, &answer)));
     trip.attempt.flush(gate).await.map_err(|error| ledger_unavailable(&error))?;
-    match gate.store.answer_recorded(open.id.clone(), answer, gate.clock.now()).await {
+    let now = gate.clock.now();
+    let recorded = match decides {
+        true => gate.store.answer_recorded(open.id.clone(), answer, now).await,
+        false => gate.store.yes_recorded(open.id.clone(), answer.by, now).await,
+    };
+    match recorded {
         Ok(_) | Err(StoreError::Conflict(_)) => Ok(()),
         Err(error) => Err(store_unavailable(&error)),
     }
@@ -146,9 +156,11 @@ fn question(trip: Trip<'_>, judged: &Judged) -> NewApproval {
         tool: definition.name.clone(),
         risk: definition.risk,
         permission: definition.permission,
-        arguments,
         preview: preview.map(|preview| gate.redactor.text(&preview).into_owned()),
         reason: judged.decision().reason.clone(),
+        typed: to_type(definition, &arguments),
+        approvers: definition.security.approvers.map_or(1, NonZeroU32::get),
+        arguments,
         expires: now + SignedDuration::from_millis(i64::try_from(limits::APPROVAL_TTL_MS).unwrap_or(i64::MAX)),
     }
 }
@@ -165,7 +177,24 @@ fn shown(trip: Trip<'_>, judged: &Judged, open: &Approval) -> ApprovalQuestion {
         preview: open.preview.clone(),
         reason: open.reason.clone(),
         expires: open.expires,
+        typed: open.typed.clone(),
     }
+}
+
+/// What the approver must type: a value of the arguments as they are shown, else the tool's name.
+fn to_type(definition: &ToolDefinition, shown: &Value) -> Option<String> {
+    let pointer = definition.security.typed_confirmation.as_deref()?;
+    let value = match shown.pointer(pointer).filter(|_| !pointer.is_empty()) {
+        Some(Value::String(text)) => Some(text.clone()),
+        Some(value @ (Value::Number(_) | Value::Bool(_))) => Some(value.to_string()),
+        _ => None,
+    };
+    // What nobody can type, or would have to guess, is no confirmation.
+    let is_fit = |text: &String| {
+        let count = text.trim().chars().count();
+        (1..=limits::TYPED_CHARS_MAX).contains(&count) && !text.chars().any(char::is_control)
+    };
+    Some(value.filter(is_fit).unwrap_or_else(|| definition.name.clone()))
 }
 
 fn waiting(open: &Approval) -> Stop {

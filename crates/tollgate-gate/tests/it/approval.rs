@@ -30,7 +30,7 @@ fn id(outcome: &Outcome) -> String {
 }
 
 fn answer(approved: bool) -> Answer {
-    Answer { approved, by: "alice".into(), reason: (!approved).then(|| "too much".into()) }
+    Answer { approved, by: "alice".into(), reason: (!approved).then(|| "too much".into()), typed: None }
 }
 
 #[tokio::test]
@@ -110,7 +110,7 @@ async fn with_human(answer: fn() -> ApprovalAnswer) -> (World, Outcome, usize) {
 
 #[tokio::test]
 async fn a_human_at_hand_is_asked_at_once() {
-    let (world, outcome, asked) = with_human(|| ApprovalAnswer::Approved { by: "alice".into() }).await;
+    let (world, outcome, asked) = with_human(|| ApprovalAnswer::Approved { by: "alice".into(), typed: None }).await;
     assert_eq!((outcome.model_text().as_str(), asked), ("paid 1", 1));
     assert_eq!(world.events(&outcome), ["received", "decided", "approved", "started", "finished"]);
 
@@ -136,7 +136,7 @@ async fn a_yes_for_one_order_number_is_none_for_its_neighbour() {
 #[tokio::test]
 async fn the_same_call_twice_at_once_runs_at_most_once_a_yes() {
     let runs: Arc<AtomicUsize> = Arc::default();
-    let human = Arc::new(Human(|| ApprovalAnswer::Approved { by: "alice".into() }, AtomicUsize::new(0)));
+    let human = Arc::new(Human(|| ApprovalAnswer::Approved { by: "alice".into(), typed: None }, AtomicUsize::new(0)));
     let channel: Arc<dyn ApprovalChannel> = Arc::<Human>::clone(&human);
     let world = World::with(Setup { tools: vec![pay(&runs)], channel: Some(channel), ..Setup::default() });
     let (one, other) = tokio::join!(world.call("pay", json!({"to": "a"})), world.call("pay", json!({"to": "a"})));
@@ -158,4 +158,53 @@ async fn secrets_are_not_shown_to_the_human_either() {
     let waiting = world.gate.call(&developer(), Call::tool("pay", json!({"to": "zq-injected-secret"}))).await;
     let shown = serde_json::to_string(&world.operator.approval(&id(&waiting)).await.unwrap()).unwrap();
     assert!(!shown.contains("zq-injected-secret"), "{shown}");
+}
+
+/// What the approver must type is a value of the arguments as they are shown, else the tool's name.
+#[tokio::test]
+async fn a_yes_that_must_be_typed() {
+    let cases = [
+        ("/to", json!({"to": "订单-7", "amount": 1}), "订单-7"),
+        ("/amount", json!({"to": "a", "amount": 250}), "250"),
+        ("", json!({"to": "a", "amount": 2}), "pay"),
+        ("/missing", json!({"to": "a", "amount": 3}), "pay"),
+        ("/to", json!({"to": "line\nbreak", "amount": 4}), "pay"),
+        ("/to", json!({"to": "x".repeat(1_000), "amount": 5}), "pay"),
+        ("/to", json!({"to": "sk-planted-0123456789", "amount": 6}), "pay"),
+    ];
+    for (pointer, arguments, expected) in cases {
+        let pay = tool("pay", Risk::Dangerous, |_, _| async { Ok(ToolOutput::text("paid")) })
+            .define(|it| it.security.typed_confirmation = Some(pointer.to_owned()));
+        let secrets = vec![tollgate_types::Secret::new("sk-planted-0123456789")];
+        let world = World::with(Setup { tools: vec![pay.arc()], secrets, ..Setup::default() });
+        let waiting = world.call("pay", arguments.clone()).await;
+        let open = world.operator.approval(&id(&waiting)).await.unwrap();
+        assert!(!format!("{open:?}").contains("sk-planted"), "{open:?}");
+        let typed = open.typed.unwrap();
+        if !arguments.to_string().contains("sk-planted") {
+            assert_eq!(typed, expected, "{pointer}");
+        }
+        assert!(world.operator.answer(&id(&waiting), answer(true)).await.is_err());
+        assert_eq!(world.events(&waiting), ["received", "decided", "waiting"], "what does not count is not recorded");
+        let said = Answer { typed: Some(typed), ..answer(true) };
+        world.operator.answer(&id(&waiting), said).await.unwrap();
+        assert_eq!(world.call("pay", arguments).await.status(), Status::Done);
+    }
+}
+
+#[tokio::test]
+async fn two_persons_must_say_yes() {
+    let pay = tool("pay", Risk::Dangerous, |_, _| async { Ok(ToolOutput::text("paid")) })
+        .define(|it| it.security.approvers = std::num::NonZeroU32::new(2));
+    let world = World::new([pay.arc()]);
+    let waiting = world.call("pay", json!({})).await;
+    let by = |name: &str| Answer { by: name.into(), ..answer(true) };
+    assert!(world.operator.answer(&id(&waiting), by("alice")).await.unwrap().is_open());
+    assert_eq!(world.call("pay", json!({})).await.status(), Status::Waiting);
+    assert!(world.operator.answer(&id(&waiting), by("alice")).await.is_err(), "a second yes of the same person");
+    world.operator.answer(&id(&waiting), by("bert")).await.unwrap();
+    assert_eq!(world.call("pay", json!({})).await.status(), Status::Done);
+    let notes: Vec<_> = world.records().into_iter().filter(|it| it["event"] == "approved").collect();
+    let notes: Vec<_> = notes.iter().map(|it| it["note"].as_str().unwrap()).collect();
+    assert_eq!(notes, ["by alice, 1 of 2", "by bert, 2 of 2"]);
 }

@@ -125,8 +125,7 @@ fn place() {
 fn guarded(paths: &[&str], patterns: &[&str]) -> ToolDefinition {
     let mut tool = tool("read_it", Risk::Read, Permission::Read);
     let owned = |list: &[&str]| list.iter().map(|&text| text.to_owned()).collect();
-    tool.security =
-        Security { requires_confirmation: false, allowed_paths: owned(paths), blocked_patterns: owned(patterns) };
+    tool.security = Security { allowed_paths: owned(paths), blocked_patterns: owned(patterns), ..Security::default() };
     tool
 }
 

@@ -7,7 +7,7 @@ use serde_json::json;
 use tempfile::TempDir;
 use tollgate_store::{
     AccessKey, Answer, Approval, ApprovalStatus, Binding, Claim, InstallKey, KeyKind, NewApproval, Reservation,
-    ReservationKey, ResultMeta, Store, StoreError, Unsettled,
+    ReservationKey, ResultMeta, Store, StoreError, Taken, Unsettled,
 };
 use tollgate_types::{ApprovalId, AttemptId, CallId, Caller, Digest, Permission, Pin, Risk, Surface, uuid_v7};
 
@@ -32,11 +32,13 @@ fn question(subject: &str, digest: &str) -> NewApproval {
         preview: Some("SMTP …".into()),
         reason: "the tool is dangerous".into(),
         expires: now() + SignedDuration::from_hours(1),
+        typed: None,
+        approvers: 1,
     }
 }
 
 fn yes() -> Answer {
-    Answer { approved: true, by: "alice".into(), reason: None }
+    Answer { approved: true, by: "alice".into(), reason: None, typed: None }
 }
 
 async fn say(store: &Store, asked: &Approval, answer: Answer) {
@@ -94,7 +96,7 @@ async fn another_surface_role_or_pin_asks_anew() {
 async fn a_no_and_a_timeout_are_told_once() {
     let (_folder, store) = folder();
     let Claim::Asked(asked) = store.claim(question("bob", "d"), now()).await.unwrap() else { panic!("asked") };
-    let no = Answer { approved: false, by: "alice".into(), reason: Some("not today".into()) };
+    let no = Answer { approved: false, by: "alice".into(), reason: Some("not today".into()), typed: None };
     say(&store, &asked, no).await;
     let Claim::Rejected(told) = store.claim(question("bob", "d"), now()).await.unwrap() else { panic!("rejected") };
     assert_eq!(told.decision_reason.as_deref(), Some("not today"));
@@ -127,7 +129,7 @@ async fn answers_are_taken_once_and_from_any_process() {
 async fn of_two_answers_at_once_only_the_recorded_one_counts() {
     let (_folder, store) = folder();
     let Claim::Asked(asked) = store.claim(question("bob", "d"), now()).await.unwrap() else { panic!("asked") };
-    let no = Answer { approved: false, by: "carol".into(), reason: None };
+    let no = Answer { approved: false, by: "carol".into(), reason: None, typed: None };
     store.answer(asked.id.as_str(), no.clone(), now()).await.unwrap();
     store.answer(asked.id.as_str(), yes(), now()).await.unwrap();
     let late = store.answer_recorded(asked.id.clone(), no, now()).await;
@@ -135,6 +137,74 @@ async fn of_two_answers_at_once_only_the_recorded_one_counts() {
     assert_eq!(store.approvals(true, now()).await.unwrap().len(), 1, "still open");
     store.answer_recorded(asked.id, yes(), now()).await.unwrap();
     assert!(store.approvals(true, now()).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn what_must_be_typed_is_typed_exactly() {
+    let (_folder, store) = folder();
+    let question = NewApproval { typed: Some("订单 A103".into()), ..question("bob", "d") };
+    let Claim::Asked(asked) = store.claim(question, now()).await.unwrap() else { panic!("asked") };
+    let typed = |text: &str| Answer { typed: Some(text.into()), ..yes() };
+    for wrong in [yes(), typed(""), typed("A103"), typed("订单 a103"), typed("订单  A103"), typed("yes")] {
+        let error = store.answer(asked.id.as_str(), wrong, now()).await.unwrap_err();
+        assert!(matches!(&error, StoreError::NotTyped { expected } if expected == "订单 A103"), "{error}");
+    }
+    let no = Answer { approved: false, ..yes() };
+    assert!(matches!(store.answer(asked.id.as_str(), no, now()).await.unwrap(), Taken::Decides(_)), "a no needs none");
+    say(&store, &asked, typed(" 订单 A103\n")).await;
+    assert_eq!(store.approval(asked.id.as_str(), now()).await.unwrap().status, ApprovalStatus::Approved);
+}
+
+#[tokio::test]
+async fn where_two_must_say_yes_one_is_not_enough_and_counts_once() {
+    let (_folder, store) = folder();
+    let two = |digest: &str| NewApproval { approvers: 2, ..question("bob", digest) };
+    let by = |name: &str| Answer { by: name.into(), ..yes() };
+    let Claim::Asked(asked) = store.claim(two("d"), now()).await.unwrap() else { panic!("asked") };
+    let id = asked.id.as_str();
+    assert!(matches!(store.answer(id, by("alice"), now()).await.unwrap(), Taken::OneOf(_)));
+    assert!(matches!(store.answer(id, by("bert"), now()).await.unwrap(), Taken::OneOf(_)), "nothing is recorded yet");
+    let half = store.yes_recorded(asked.id.clone(), "alice".into(), now()).await.unwrap();
+    assert_eq!((half.status, half.yes_by), (ApprovalStatus::Pending, vec!["alice".to_owned()]));
+    assert!(matches!(store.claim(two("d"), now()).await.unwrap(), Claim::Pending(_)));
+    assert!(matches!(store.answer(id, by("alice"), now()).await, Err(StoreError::Conflict(_))), "another person must");
+    assert!(matches!(store.answer(id, by("bert"), now()).await.unwrap(), Taken::Decides(_)));
+    store.answer_recorded(asked.id.clone(), by("bert"), now()).await.unwrap();
+    assert!(matches!(store.claim(two("d"), now()).await.unwrap(), Claim::Approved(_)));
+
+    // Two at the same moment, each thinking to be the first.
+    let Claim::Asked(asked) = store.claim(two("e"), now()).await.unwrap() else { panic!("asked") };
+    for name in ["alice", "bert"] {
+        assert!(matches!(store.answer(asked.id.as_str(), by(name), now()).await.unwrap(), Taken::OneOf(_)));
+    }
+    store.yes_recorded(asked.id.clone(), "alice".into(), now()).await.unwrap();
+    let both = store.yes_recorded(asked.id.clone(), "bert".into(), now()).await.unwrap();
+    assert_eq!(both.status, ApprovalStatus::Approved);
+
+    // One no is enough.
+    let Claim::Asked(asked) = store.claim(two("f"), now()).await.unwrap() else { panic!("asked") };
+    store.yes_recorded(asked.id.clone(), "alice".into(), now()).await.unwrap();
+    say(&store, &asked, Answer { approved: false, ..by("carol") }).await;
+    assert!(matches!(store.claim(two("f"), now()).await.unwrap(), Claim::Rejected(_)));
+}
+
+#[tokio::test]
+async fn a_store_of_the_first_format_is_brought_to_this_one() {
+    let (folder, store) = folder();
+    let Claim::Asked(asked) = store.claim(question("bob", "d"), now()).await.unwrap() else { panic!("asked") };
+    drop(store);
+    let database = rusqlite::Connection::open(folder.path().join("store.db")).unwrap();
+    for column in ["typed", "approvers", "yes_by"] {
+        database.execute(&format!("alter table approvals drop column {column}"), []).unwrap();
+    }
+    database.pragma_update(None, "user_version", 1).unwrap();
+    drop(database);
+
+    let store = Store::new(folder.path());
+    let Claim::Pending(found) = store.claim(question("bob", "d"), now()).await.unwrap() else { panic!("lost") };
+    assert_eq!((found.id, found.typed, found.approvers), (asked.id.clone(), None, 1));
+    say(&store, &asked, yes()).await;
+    assert!(matches!(store.claim(question("bob", "d"), now()).await.unwrap(), Claim::Approved(_)));
 }
 
 #[tokio::test]
