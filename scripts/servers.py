@@ -129,6 +129,23 @@ def asked_before_its_server_is_up(folder):
     assert [e["event"] for e in events if e.get("attempt") == attempt][-1] == "finished", events
 
 
+def started_for_those_who_ask(folder):
+    """A server that starts at once is started by what serves, not by a command that is over in a moment."""
+    inner = folder / "eager"
+    inner.mkdir()
+    args = json.dumps(["-c", "touch started; exec cat"])
+    (inner / "tollgate.toml").write_text(f'[mcp.x]\ncommand = "sh"\nargs = {args}\nstart = "eager"\n')
+    call(inner, "calculate", {"expression": "1 + 1"})
+    tollgate(inner, "approvals", "list")
+    assert not (inner / "started").exists()
+    with subprocess.Popen([TOLLGATE, "--quiet", "serve", "--stdio"], cwd=inner, stdin=subprocess.PIPE) as serving:
+        until = time.monotonic() + 20
+        while not (inner / "started").exists():
+            assert time.monotonic() < until, "an eager server was not started"
+            time.sleep(0.02)
+        serving.stdin.close()
+
+
 def main():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name).resolve()
@@ -172,6 +189,7 @@ def main():
 
         list_changes(folder)
         print("changed: a server's new tool is listed and called")
+        started_for_those_who_ask(folder)
         asked_before_its_server_is_up(folder)
         print("recorded: a call that waits for its server, also when its process is killed")
 

@@ -4,7 +4,7 @@ use std::io::{IsTerminal, Read};
 
 use tollgate::{Call, CancellationToken, Content, Outcome, Surface, limits};
 
-use super::{caller, configuration, open_for_person};
+use super::{caller, configuration, open_for_person, unhurried};
 use crate::args::{CallArgs, Format, Global};
 use crate::failure::Failure;
 use crate::output::{self, Style, style, visible};
@@ -14,7 +14,7 @@ pub(crate) async fn run(global: &Global, args: CallArgs) -> Result<u8, Failure> 
     let arguments = read(args.arguments.as_deref().unwrap_or("{}"))?;
     let loaded = configuration(global)?;
     let role = global.role.clone().unwrap_or_else(|| loaded.config.role.get_ref().clone());
-    let house = open_for_person(global, loaded).await?;
+    let house = open_for_person(global, unhurried(loaded)).await?;
     let caller = caller(&house, &role, Surface::Cli)?;
     let mut call = Call::raw(args.tool, arguments);
     call.idempotency_key = args.idempotency_key;

@@ -14,7 +14,7 @@ pub(crate) mod tools;
 
 use std::path::PathBuf;
 
-use tollgate::config::{Found, Loaded};
+use tollgate::config::{Found, Loaded, Start};
 use tollgate::{Builder, Caller, Surface, Tollgate};
 
 use crate::args::Global;
@@ -32,11 +32,26 @@ pub(crate) fn configuration(global: &Global) -> Result<Loaded, Failure> {
     Ok(tollgate::config::find(&Found { named: global.config.clone(), folder, user_config })?)
 }
 
-/// Opens the house, and says what could not be had.
+/// Opens the house for a moment, and says what could not be had.
 pub(crate) async fn open(global: &Global, loaded: Loaded) -> Result<Tollgate, Failure> {
     let house = open_quietly(global, loaded).await?;
     warn_of_unsettled(global, &house).await?;
     Ok(house)
+}
+
+/// The same for as long as somebody is served.
+pub(crate) async fn open_to_serve(global: &Global, loaded: Loaded) -> Result<Tollgate, Failure> {
+    let house = build(global, Tollgate::builder().config(loaded)).await?;
+    warn_of_unsettled(global, &house).await?;
+    Ok(house)
+}
+
+/// What is over in a moment starts no server that nobody asks for.
+pub(crate) fn unhurried(mut loaded: Loaded) -> Loaded {
+    for server in loaded.config.mcp.values_mut() {
+        server.get_mut().start = Start::Lazy;
+    }
+    loaded
 }
 
 async fn warn_of_unsettled(global: &Global, house: &Tollgate) -> Result<(), Failure> {
@@ -53,7 +68,7 @@ async fn warn_of_unsettled(global: &Global, house: &Tollgate) -> Result<(), Fail
 
 /// The same without a word on what is unsettled, for those who settle it.
 pub(crate) async fn open_quietly(global: &Global, loaded: Loaded) -> Result<Tollgate, Failure> {
-    build(global, Tollgate::builder().config(loaded)).await
+    build(global, Tollgate::builder().config(unhurried(loaded))).await
 }
 
 /// The house for a person at a terminal, who is asked at once where a human must be asked.

@@ -10,7 +10,7 @@ use tollgate::{CancellationToken, Door, Surface, Tollgate, uuid_v7};
 use tollgate_server::keys::{self, FirstKeys};
 use tollgate_server::{Bound, ServeError, ServeOptions};
 
-use super::{caller, configuration, open};
+use super::{caller, configuration, open_to_serve};
 use crate::args::{Global, ServeArgs};
 use crate::failure::Failure;
 use crate::output;
@@ -46,7 +46,7 @@ fn door(house: &Tollgate, args: &ServeArgs) -> Result<Arc<dyn Door>, Failure> {
 async fn stdio(global: &Global, args: &ServeArgs) -> Result<u8, Failure> {
     let loaded = configuration(global)?;
     let servers = loaded.config.mcp.len();
-    let house = open(global, loaded).await?;
+    let house = open_to_serve(global, loaded).await?;
     let role = global.role.as_deref().unwrap_or(ROLE);
     let session = uuid_v7(house.clock().now());
     let caller = caller(&house, role, Surface::McpStdio)?.with_session(session);
@@ -86,7 +86,7 @@ async fn http(global: &Global, args: &ServeArgs) -> Result<u8, Failure> {
     let address = address(args, &loaded)?;
     // Listens before anything slow is done: who comes now waits to be served.
     let bound = Bound::bind(address, &loaded.data_dir()).await?;
-    let house = open(global, loaded).await?;
+    let house = open_to_serve(global, loaded).await?;
     if let Some(role) = &global.role {
         caller(&house, role, Surface::Rest)?;
     }
