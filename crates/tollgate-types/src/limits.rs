@@ -74,5 +74,11 @@ pub const IDEMPOTENCY_KEY_CHARS_MAX: usize = 256;
 pub const RESULT_TTL_MS: u64 = 7 * 24 * 60 * 60 * 1000;
 /// A configuration file.
 pub const CONFIG_BYTES_MAX: usize = 1024 * 1024;
+/// A list of servers that another MCP client keeps. Some keep their history in the same file.
+pub const CLIENT_LIST_BYTES_MAX: u64 = 32 * 1024 * 1024;
+/// Free space below which `doctor` speaks up: a record that cannot be written is a call that cannot be made.
+pub const DISK_FREE_BYTES_MIN: u64 = 256 * 1024 * 1024;
+/// A ledger up to which `doctor` verifies the whole; of a longer one it reads the end.
+pub const DOCTOR_LEDGER_BYTES_MAX: u64 = 256 * 1024 * 1024;
 /// Names suggested for an unknown tool.
 pub const SUGGESTIONS_MAX: usize = 3;

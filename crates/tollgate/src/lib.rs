@@ -53,6 +53,7 @@ pub use tollgate_agent as agent;
 pub use tollgate_catalog::Catalog;
 pub use tollgate_gate::{Gate, Operator, OperatorError, SystemClock, Verdict};
 pub use tollgate_guard::check as check_url;
+pub use tollgate_guard::redact;
 pub use tollgate_ledger as ledger;
 pub use tollgate_mcp as mcp;
 pub use tollgate_policy::{Ask, Policy, Role};

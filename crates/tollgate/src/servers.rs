@@ -22,7 +22,7 @@ use crate::overlay::Overlays;
 /// How long a list waits for servers that did not yet say what they have.
 const LIST_WAIT: Duration = Duration::from_secs(10);
 /// How long a call of a server's tool waits for it: as long as a server may take to start.
-const CALL_WAIT: Duration = Duration::from_secs(60);
+pub(crate) const CALL_WAIT: Duration = Duration::from_secs(60);
 /// What the names of servers' tools begin with.
 const PREFIX: &str = "mcp__";
 
@@ -108,8 +108,8 @@ impl Servers {
     }
 
     /// Every server, after each had the time to say what it has.
-    pub(crate) async fn statuses(&self) -> Vec<UpstreamStatus> {
-        self.settle(CALL_WAIT).await;
+    pub(crate) async fn statuses(&self, wait: Duration) -> Vec<UpstreamStatus> {
+        self.settle(wait).await;
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let mut statuses = self.upstreams.list();
         for status in &mut statuses {

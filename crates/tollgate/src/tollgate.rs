@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use tollgate_agent::{ChatModel, ModelConfig};
 use tollgate_gate::{Gate, Operator};
@@ -12,7 +13,7 @@ use tollgate_types::{BoxFuture, Call, Caller, CancellationToken, Clock, Door, Ou
 use crate::Builder;
 use crate::builder::is_secret_name;
 use crate::config::{Loaded, Model, TextOrSecret};
-use crate::servers::Servers;
+use crate::servers::{CALL_WAIT, Servers};
 
 /// A gate with its tools, its ledger and its operator's desk.
 pub struct Tollgate {
@@ -49,8 +50,13 @@ impl Tollgate {
 
     /// Every MCP server that is configured, after each had the time to say what it has.
     pub async fn servers(&self) -> Vec<UpstreamStatus> {
+        self.servers_within(CALL_WAIT).await
+    }
+
+    /// The same, for those who do not wait for long.
+    pub async fn servers_within(&self, wait: Duration) -> Vec<UpstreamStatus> {
         match &self.servers {
-            Some(servers) => servers.statuses().await,
+            Some(servers) => servers.statuses(wait).await,
             None => Vec::new(),
         }
     }
@@ -143,7 +149,7 @@ impl Tollgate {
         config.max_tokens = model.max_tokens;
         config.temperature = model.temperature;
         config.stream = model.stream;
-        config.idle_timeout = std::time::Duration::from_millis(model.idle_timeout_ms);
+        config.idle_timeout = Duration::from_millis(model.idle_timeout_ms);
         Ok(config)
     }
 }

@@ -156,7 +156,11 @@ impl UpstreamConfig {
         Self { name: name.into(), kind, start: Start::default(), overrides: Vec::new() }
     }
 
-    pub(super) fn check(&self) -> Result<(), UpstreamError> {
+    /// Whether [`Upstreams::start`](super::Upstreams::start) would take its name and its address.
+    ///
+    /// # Errors
+    /// What is wrong with them.
+    pub fn check(&self) -> Result<(), UpstreamError> {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
         let problem = if self.name.is_empty() {
             "it is empty"

@@ -408,7 +408,7 @@ impl Loaded {
     }
 
     /// The files that secrets are read from.
-    pub(crate) fn secret_files(&self) -> Vec<PathBuf> {
+    pub fn secret_files(&self) -> Vec<PathBuf> {
         let models = self.config.models.values();
         let keys = models.clone().filter_map(|model| model.api_key.as_ref());
         let headers = models.flat_map(|model| model.headers.values());
