@@ -52,7 +52,13 @@ pub(crate) enum Format {
 /// The commands.
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Write a commented tollgate.toml
+    /// Write a commented tollgate.toml, and take over the server lists of other MCP clients
+    #[command(after_help = "Without --import, the lists of this folder are taken over: .mcp.json, .cursor/mcp.json, \
+                      .vscode/mcp.json and .codex/config.toml; those of the user are named. Where tollgate.toml is there \
+                      already, --import adds what it does not have and leaves the rest as it is. A secret that stands in a \
+                      list goes into a file of its own in the data folder. No server is started.\n\nExit status: 0 done · \
+                      1 a list could not be read, or a server not taken over.\n\nExamples:\n  tollgate init\n  \
+                      tollgate init --import claude,cursor --dry-run\n  tollgate init --import ~/other/mcp.json")]
     Init(InitArgs),
     /// Serve the tools over HTTP (MCP, REST), or to one MCP client on standard input and output
     #[command(
@@ -128,6 +134,12 @@ pub(crate) struct InitArgs {
     /// Write over an existing file
     #[arg(long)]
     pub(crate) force: bool,
+    /// Whose lists: claude, claude-desktop, cursor, vscode, codex, project, all, none, or a file
+    #[arg(long, value_name = "LIST,…", value_delimiter = ',')]
+    pub(crate) import: Vec<String>,
+    /// Write nothing, and print what would be written
+    #[arg(long)]
+    pub(crate) dry_run: bool,
 }
 
 /// `serve`.

@@ -3,6 +3,7 @@
 mod args;
 mod command;
 mod failure;
+mod import;
 mod output;
 mod signal;
 mod terminal;

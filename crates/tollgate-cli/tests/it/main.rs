@@ -9,6 +9,7 @@ mod audit;
 mod call;
 mod doctor;
 mod http;
+mod import;
 mod pages;
 mod programs;
 mod run;
