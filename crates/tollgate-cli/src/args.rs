@@ -103,10 +103,17 @@ pub(crate) enum Command {
     },
     /// Say what is missing and how to mend it
     #[command(
-        after_help = "Exit status: 0 well · 1 something must be mended; for `doctor url`: 0 allowed · 3 blocked.\n\nExample:\n  \
-                            tollgate doctor url https://example.com/page"
+        after_help = "Every MCP server is started or asked, and every secret fetched. What must be mended comes with the \
+                      command that mends it.\n\nExit status: 0 well · 1 something must be mended; for `doctor url`: 0 allowed \
+                      · 3 blocked.\n\nExamples:\n  tollgate doctor --offline\n  tollgate doctor url https://example.com/page"
     )]
     Doctor {
+        /// Start no MCP server and ask none
+        #[arg(long)]
+        offline: bool,
+        /// How long the MCP servers may take to say what they have
+        #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=600))]
+        wait: u64,
         #[command(subcommand)]
         action: Option<DoctorAction>,
     },

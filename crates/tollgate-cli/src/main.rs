@@ -12,7 +12,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::args::{Cli, Command};
+use crate::args::{Cli, Command, DoctorAction};
 use crate::failure::Failure;
 
 fn main() -> ExitCode {
@@ -47,7 +47,10 @@ async fn run(cli: Cli) -> Result<u8, Failure> {
         Command::Keys { action } => command::keys::run(&global, action).await,
         Command::Mcp { action } => command::mcp::run(&global, action).await,
         Command::Audit { action } => command::audit::run(&global, action).await,
-        Command::Doctor { action } => command::doctor::run(&global, action).await,
+        Command::Doctor { action: Some(DoctorAction::Url { url, resolve }), .. } => {
+            command::doctor::url::run(&global, url, &resolve).await
+        }
+        Command::Doctor { offline, wait, action: None } => command::doctor::run(&global, offline, wait).await,
         Command::Completions { shell } => command::docs::completions(shell),
         Command::Man => command::docs::man(),
         Command::Docs { folder } => command::docs::write(&folder),

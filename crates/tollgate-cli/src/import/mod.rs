@@ -18,6 +18,7 @@ use tollgate::config::{Loaded, McpServer, SecretSource, TextOrSecret};
 
 pub(crate) use client::{Place, Scope, World};
 pub(crate) use list::ListFault;
+pub(crate) use value::needed;
 pub(crate) use write::{keep, stage};
 
 use list::{Entry, List};

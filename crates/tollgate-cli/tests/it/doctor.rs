@@ -52,3 +52,195 @@ fn what_is_missing_is_named_with_what_mends_it() {
     let well = Shop::bare().tollgate(&["doctor"]);
     assert_eq!((well.code, well.json()[0]["ok"].clone()), (0, json!(true)));
 }
+
+/// The finding on one thing.
+fn finding<'a>(report: &'a Value, what: &str) -> Option<&'a Value> {
+    report.as_array().unwrap().iter().find(|finding| finding["what"] == what)
+}
+
+/// Runs the doctor: its exit status and its report.
+fn doctor(shop: &Shop, args: &[&str]) -> (i32, Value) {
+    let done = shop.tollgate(&[&["doctor"], args].concat());
+    (done.code, done.json())
+}
+
+const SERVER: &str = r#"
+import json, sys
+for line in sys.stdin:
+    ask = json.loads(line)
+    if "id" not in ask:
+        continue
+    if ask["method"] == "initialize":
+        result = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": {"name": "s", "version": "1"}}
+    elif ask["method"] == "tools/list":
+        result = {"tools": [{"name": "good", "inputSchema": {"type": "object"}}, {"name": "bad"}]}
+    else:
+        print(json.dumps({"jsonrpc": "2.0", "id": ask["id"], "error": {"code": -32601, "message": "unknown"}}), flush=True)
+        continue
+    print(json.dumps({"jsonrpc": "2.0", "id": ask["id"], "result": result}), flush=True)
+"#;
+
+#[test]
+fn servers_are_asked_and_each_says_what_it_has_or_what_it_lacks() {
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let shop = Shop::with(&format!(
+        "[mcp.well]\ncommand = \"python3\"\nargs = [\"server.py\"]\n\
+         [mcp.absent]\ncommand = \"no-such-program-4711\"\n\
+         [mcp.plain]\ncommand = \"./plain\"\n\
+         [mcp.module]\ncommand = \"python3\"\nargs = [\"-c\", \"import no_such_module_4711.x\"]\n\
+         [mcp.falls]\ncommand = \"sh\"\nargs = [\"-c\", \"echo it broke >&2; exit 3\"]\n\
+         [mcp.deaf]\ncommand = \"sleep\"\nargs = [\"1000\"]\n\
+         [mcp.refuses]\nurl = \"http://127.0.0.1:{port}/mcp\"\n\
+         [mcp.unset]\nurl = \"http://127.0.0.1:{port}/mcp\"\nheaders = {{ Authorization = {{ command = [\"sh\", \"-c\", \
+         \"printf %s 'Bearer '\\\"${{NOT_SET_4711:?}}\\\"\"] }} }}\n\
+         [mcp.locked]\nurl = \"http://127.0.0.1:{port}/mcp\"\nheaders = {{ Authorization = {{ file = \"none.key\" }} }}\n"
+    ));
+    std::fs::write(shop.path().join("server.py"), SERVER).unwrap();
+    std::fs::write(shop.path().join("plain"), "").unwrap();
+    let (code, report) = doctor(&shop, &["--wait", "5"]);
+    assert_eq!(code, 1);
+    let well = finding(&report, "MCP server well").unwrap();
+    assert_eq!(
+        (&well["ok"], &well["found"]),
+        (&json!(true), &json!("stdio, revision 2025-06-18, 1 tools, 1 set aside"))
+    );
+    assert_eq!(well["server"]["quarantined"], json!([{"tool": "bad", "reason": "it has no `inputSchema`"}]));
+    for (name, found, mend) in [
+        ("absent", "not in PATH", "no-such-program-4711"),
+        ("plain", "may not be run", "chmod +x "),
+        ("module", "", "python3 -m pip install no_such_module_4711"),
+        ("falls", "", "echo it broke"),
+        ("deaf", "within 5 s", "sleep 1000"),
+        ("refuses", "no connection", "curl -i http://127.0.0.1"),
+        ("unset", "Authorization: ", "export NOT_SET_4711='…'"),
+        ("locked", "none.key", "install -D -m 600 /dev/stdin "),
+    ] {
+        let said = finding(&report, &format!("MCP server {name}")).unwrap();
+        assert_eq!(said["ok"], false, "{said}");
+        assert!(said["found"].as_str().unwrap().contains(found), "{said}");
+        assert!(said["mend"].as_str().unwrap().contains(mend), "{said}");
+    }
+    assert_eq!(finding(&report, "MCP server falls").unwrap()["server"]["stderr"], json!(["it broke"]));
+    assert!(!shop.path().join(".tollgate").exists(), "to look makes no data folder");
+}
+
+#[test]
+fn offline_starts_nothing() {
+    let shop = Shop::with("[mcp.touch]\ncommand = \"touch\"\nargs = [\"started\"]\nstart = \"eager\"\n");
+    let (code, report) = doctor(&shop, &["--offline"]);
+    assert_eq!((code, &finding(&report, "MCP server touch").unwrap()["found"]), (0, &json!("touch started")));
+    assert!(!shop.path().join("started").exists());
+    assert_eq!(doctor(&shop, &["--wait", "5"]).0, 1);
+    assert!(shop.path().join("started").exists());
+}
+
+#[cfg(unix)]
+#[test]
+fn what_others_may_read_is_named_and_the_command_mends_it() {
+    use std::os::unix::fs::PermissionsExt;
+    let shop = Shop::with("env = { A_KEY = { file = \"a.key\" } }\n");
+    std::fs::write(shop.path().join("a.key"), "zq-planted-4711\n").unwrap();
+    assert_eq!(shop.tollgate(&["call", "calculate", r#"{"expression":"1"}"#]).code, 0);
+    let open = |path: &str, mode| {
+        std::fs::set_permissions(shop.path().join(path), PermissionsExt::from_mode(mode)).unwrap();
+    };
+    open("a.key", 0o600);
+    assert_eq!(doctor(&shop, &[]).0, 0, "{}", doctor(&shop, &[]).1);
+    for (path, mode, what) in [
+        ("a.key", 0o640, "secret file"),
+        (".tollgate", 0o755, "data folder"),
+        (".tollgate/keys/install.key", 0o644, "data folder"),
+        (".tollgate/audit/segment-000000000001.jsonl", 0o604, "data folder"),
+    ] {
+        open(path, mode);
+        let (code, report) = doctor(&shop, &[]);
+        let said = finding(&report, what).unwrap();
+        assert_eq!((code, &said["ok"]), (1, &json!(false)), "{path}");
+        assert!(said["found"].as_str().unwrap().contains(&format!("mode {mode:o}")), "{said}");
+        assert!(!report.to_string().contains("zq-planted"), "{report}");
+        mend(said);
+        assert_eq!(doctor(&shop, &[]).0, 0, "{path} is mended");
+    }
+}
+
+/// Does what a finding says.
+#[expect(clippy::disallowed_methods, reason = "a person's command is run, and no tool")]
+fn mend(finding: &Value) {
+    let mend = finding["mend"].as_str().unwrap();
+    let done = std::process::Command::new("sh").args(["-c", mend]).status().unwrap();
+    assert!(done.success(), "{mend}");
+}
+
+#[test]
+fn what_died_is_seen_and_the_command_mends_it() {
+    let shop = Shop::with(
+        "[[tool]]\nname = \"slow\"\ndescription = \"d\"\nrisk = \"read\"\ncommand = [\"sh\", \"-c\", \"echo > started; sleep 100\"]\n",
+    );
+    let mut child = shop.start(&["call", "slow"]);
+    while !shop.path().join("started").exists() {
+        std::thread::yield_now();
+    }
+    let (_, while_it_runs) = doctor(&shop, &[]);
+    assert!(finding(&while_it_runs, "processes").is_none(), "{while_it_runs}");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let (code, report) = doctor(&shop, &[]);
+    let said = finding(&report, "processes").unwrap();
+    assert_eq!((code, &said["mend"]), (1, &json!("tollgate audit settle")), "{said}");
+    let listed = shop.tollgate(&["audit", "settle"]).json();
+    let (code, report) = doctor(&shop, &[]);
+    let said = finding(&report, "unsettled calls").unwrap();
+    assert_eq!((code, &said["mend"]), (1, &json!("tollgate audit settle")), "{said}");
+    assert!(finding(&report, "processes").is_none());
+    let attempt = listed[0]["attempt"].as_str().unwrap();
+    assert_eq!(shop.tollgate(&["audit", "settle", attempt, "--as", "failed"]).code, 0);
+    assert_eq!(doctor(&shop, &[]).0, 0);
+}
+
+#[test]
+fn a_server_for_others_wants_keys() {
+    let shop = Shop::with("[server]\nbind = \"0.0.0.0:7373\"\n");
+    for create in [["keys", "create", "laptop"].as_slice(), &["keys", "create", "alice", "--operator"]] {
+        let (code, report) = doctor(&shop, &[]);
+        let said = finding(&report, "server keys").unwrap();
+        assert_eq!(code, 1, "{said}");
+        assert!(said["mend"].as_str().unwrap().starts_with("tollgate keys create NAME"), "{said}");
+        assert_eq!(shop.tollgate(create).code, 0);
+    }
+    assert_eq!(doctor(&shop, &[]).0, 0);
+    std::fs::write(shop.path().join("tollgate.toml"), "server = { bind = \"nowhere\" }\n").unwrap();
+    assert_eq!(doctor(&shop, &[]).0, 1);
+}
+
+#[test]
+fn a_disk_that_takes_nothing_and_a_ledger_that_was_changed() {
+    let shop = Shop::bare();
+    assert_eq!(shop.tollgate(&["call", "calculate", r#"{"expression":"1"}"#]).code, 0);
+    let mut lines = shop.ledger();
+    lines[1] = lines[1].replace("calculate", "calculatX");
+    shop.write_ledger(&lines);
+    std::fs::write(shop.path().join(".tollgate/keys/install.key"), "short").unwrap();
+    let (code, report) = doctor(&shop, &[]);
+    assert_eq!(code, 1);
+    assert_eq!(finding(&report, "ledger").unwrap()["mend"], "tollgate audit verify");
+    assert!(finding(&report, "install key").unwrap()["found"].as_str().unwrap().contains("5 bytes"));
+    let disk = finding(&report, "disk").unwrap();
+    assert!(disk["ok"] == true && disk["found"].as_str().unwrap().contains("MiB are free"), "{disk}");
+    // Nobody may write there, not even the super-user.
+    let sealed = Shop::with("data_dir = \"/proc/tollgate/data\"\n");
+    let (code, report) = doctor(&sealed, &[]);
+    let disk = finding(&report, "disk").unwrap();
+    assert_eq!((code, &disk["ok"]), (1, &json!(false)), "{disk}");
+    assert!(disk["found"].as_str().unwrap().contains("`/proc` cannot be written"), "{disk}");
+    assert!(!disk["mend"].as_str().unwrap().is_empty());
+}
+
+#[test]
+fn a_person_sees_marks_and_what_mends() {
+    let shop = Shop::with("workspace = \"none here\"\n");
+    let done = shop.tollgate(&["--format", "text", "doctor"]);
+    assert_eq!(done.code, 1);
+    assert!(done.stdout.contains("✓ configuration: ") && done.stdout.contains("✗ workspace: "), "{}", done.stdout);
+    mend(&finding(&doctor(&shop, &[]).1, "workspace").unwrap().clone());
+    assert_eq!(doctor(&shop, &[]).0, 0);
+}

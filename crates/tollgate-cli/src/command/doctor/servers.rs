@@ -1,0 +1,153 @@
+//! The MCP servers of the configuration: each is started or asked as Tollgate itself would, with a data folder that is
+//! thrown away, and says what it has.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use tollgate::Tollgate;
+use tollgate::config::{Loaded, McpServer};
+use tollgate::mcp::upstream::{UpstreamState, UpstreamStatus};
+
+use super::program::{self, line};
+use super::{Asked, Finding, secrets};
+use crate::args::Global;
+use crate::command::configuration;
+use crate::failure::Failure;
+
+/// How much of a server's standard error is shown.
+const STDERR_LINES: usize = 5;
+
+/// Every server; asked within `wait`, or only looked at.
+pub(super) async fn examine(global: &Global, loaded: &Loaded, wait: Option<Duration>) -> Result<Vec<Finding>, Failure> {
+    let mut findings = BTreeMap::new();
+    for (name, server) in &loaded.config.mcp {
+        if let Some((found, mend)) = lacks(server.get_ref(), loaded).await {
+            findings.insert(name.clone(), Finding::ailing(what(name), found, mend));
+        }
+    }
+    let sound: BTreeSet<String> =
+        loaded.config.mcp.keys().filter(|name| !findings.contains_key(*name)).cloned().collect();
+    match wait {
+        None => {
+            let sound = loaded.config.mcp.iter().filter(|(name, _)| sound.contains(*name));
+            findings.extend(
+                sound.map(|(name, server)| (name.clone(), Finding::well(what(name), reaches(server.get_ref())))),
+            );
+        }
+        Some(wait) if !sound.is_empty() => match ask(global, &sound, wait).await? {
+            Ok(statuses) => {
+                for status in statuses {
+                    let Some(server) = loaded.config.mcp.get(&status.name) else { continue };
+                    findings.insert(status.name.clone(), finding(status, server.get_ref(), loaded, wait));
+                }
+            }
+            Err(why) => {
+                let finding =
+                    Finding::ailing("MCP servers", why, "correct it in tollgate.toml; docs/config.md lists the keys");
+                findings.insert(String::new(), finding);
+            }
+        },
+        Some(_) => {}
+    }
+    Ok(findings.into_values().collect())
+}
+
+fn what(name: &str) -> String {
+    format!("MCP server {name}")
+}
+
+/// What runs, or is asked.
+fn reaches(server: &McpServer) -> String {
+    match (&server.command, &server.url) {
+        (Some(program), _) => line(std::iter::once(program).chain(&server.args).map(String::as_str)),
+        (None, url) => url.clone().unwrap_or_default(),
+    }
+}
+
+/// What a server lacks before it can be asked, and what mends it.
+async fn lacks(server: &McpServer, loaded: &Loaded) -> Option<(String, String)> {
+    if let Some(missing) = server.command.as_ref().and_then(|program| program::missing(program, &loaded.folder)) {
+        return Some(missing);
+    }
+    let mut lacking = secrets::lacking(&server.env, loaded).await;
+    lacking.extend(secrets::lacking(&server.headers, loaded).await);
+    let (name, why, mend) = lacking.into_iter().next()?;
+    Some((format!("{name}: {why}"), mend))
+}
+
+/// Starts the servers and waits for what they say. The inner error is one of the configuration.
+async fn ask(
+    global: &Global,
+    sound: &BTreeSet<String>,
+    wait: Duration,
+) -> Result<Result<Vec<UpstreamStatus>, String>, Failure> {
+    let scratch = tempfile::tempdir().map_err(|error| Failure::internal(format!("no folder for a moment: {error}")))?;
+    let mut loaded = configuration(global)?;
+    loaded.config.mcp.retain(|name, _| sound.contains(name));
+    loaded.config.tool.clear();
+    let workspace = scratch.path().join("workspace");
+    std::fs::create_dir(&workspace).map_err(|error| Failure::internal(error.to_string()))?;
+    let builder = Tollgate::builder().config(loaded).workspace(workspace).data_dir(scratch.path().join("data"));
+    let house = match builder.without_builtin_tools().build().await {
+        Ok(house) => house,
+        Err(error) => return Ok(Err(error.to_string())),
+    };
+    let statuses = house.servers_within(wait).await;
+    house.stop().await;
+    Ok(Ok(statuses))
+}
+
+fn finding(status: UpstreamStatus, server: &McpServer, loaded: &Loaded, wait: Duration) -> Finding {
+    let transport = if server.command.is_some() { "stdio" } else { "http" };
+    let tools = status.tools.len();
+    let is_ready = status.state == UpstreamState::Ready;
+    let mut finding = if is_ready {
+        let aside = match status.quarantined.len() {
+            0 => String::new(),
+            count => format!(", {count} set aside"),
+        };
+        let era = status.era.unwrap_or_default();
+        Finding::well(what(&status.name), format!("{transport}, revision {era}, {tools} tools{aside}"))
+    } else {
+        let late = format!("it did not say what it has within {} s", wait.as_secs());
+        let found = status.last_error.clone().unwrap_or(late);
+        Finding::ailing(what(&status.name), found, mend(&status, server, loaded))
+    };
+    let mut lines: Vec<&str> = status.stderr_tail.lines().filter(|line| !line.trim().is_empty()).collect();
+    // A server that falls at the first question is started twice.
+    lines.dedup();
+    let stderr = lines.iter().skip(lines.len().saturating_sub(STDERR_LINES)).map(|line| (*line).to_owned());
+    let stderr = if is_ready { Vec::new() } else { stderr.collect() };
+    let (era, quarantined) = (status.era, status.quarantined);
+    finding.server = Some(Asked { transport, era, tools, quarantined, stderr });
+    finding
+}
+
+/// The command that mends a server, by what it said; else the one that shows more.
+fn mend(status: &UpstreamStatus, server: &McpServer, loaded: &Loaded) -> String {
+    let said = format!("{} {}", status.last_error.as_deref().unwrap_or_default(), status.stderr_tail);
+    let has = |part: &str| said.contains(part);
+    if server.command.is_none() {
+        let url = program::word(server.url.as_deref().unwrap_or_default());
+        let name = &status.name;
+        return if has("401") || has("403") {
+            format!(
+                "give it a key: headers = {{ Authorization = {{ command = [\"PROGRAM\"] }} }} below [mcp.{name}], which prints `Bearer …`"
+            )
+        } else {
+            format!("start it, or correct `url` of [mcp.{name}]; this asks it: curl -i {url}")
+        };
+    }
+    let package = server.args.iter().find(|arg| !arg.starts_with('-')).map(String::as_str).unwrap_or_default();
+    let between = |open: &str, close: &str| Some(said.split_once(open)?.1.split_once(close)?.0.to_owned());
+    if let Some(module) = between("No module named '", "'") {
+        return format!("python3 -m pip install {}", program::word(module.split('.').next().unwrap_or_default()));
+    }
+    if has("E404") || has("404 Not Found") {
+        return format!("see if the package has another name: npm view {}", program::word(package));
+    }
+    if has("Cannot find module") || has("Cannot find package") {
+        return format!("cd {} && npm install", program::word(&loaded.folder.display().to_string()));
+    }
+    format!("see what it says: cd {} && {}", program::word(&loaded.folder.display().to_string()), reaches(server))
+}
