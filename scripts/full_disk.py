@@ -66,6 +66,12 @@ def command(folder, *args):
     return subprocess.run([TOLLGATE, *args], cwd=folder, capture_output=True, text=True, timeout=60)
 
 
+def examined(folder):
+    """What the doctor finds of the disk."""
+    done = command(folder, "doctor", "--offline")
+    return next(finding for finding in json.loads(done.stdout) if finding["what"] == "disk")
+
+
 def main():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
@@ -93,7 +99,11 @@ def main():
                 check("a change is refused", written == "audit_unavailable" and not (folder / "written.txt").exists(), written)
             done = command(folder, "call", "calculate", json.dumps(one))
             check(f"a {state} disk refuses a new process", done.returncode == 6, done)
+            disk_now = examined(folder)
+            check(f"the doctor sees a {state} disk", "cannot be written" in disk_now["found"] and disk_now["mend"], disk_now)
             mend()
+            disk_now = examined(folder)
+            check("the doctor sees that little is free", not disk_now["ok"] and "only " in disk_now["found"], disk_now)
             if state == "full":
                 check("the running server recovers", server.call("calculate", one) == "done")
                 check("with changes too", server.call("write_file", {"path": "written.txt", "content": "x"}) == "done")

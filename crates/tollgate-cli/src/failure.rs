@@ -43,6 +43,11 @@ impl Failure {
         self
     }
 
+    /// What to do about it.
+    pub(crate) fn advice(&self) -> Option<&str> {
+        self.hint.as_deref()
+    }
+
     /// Prints the failure to standard error and gives its exit status.
     pub(crate) fn report(&self) -> ExitCode {
         let mut text = String::new();

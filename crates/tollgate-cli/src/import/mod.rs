@@ -297,7 +297,9 @@ fn known(loaded: &Loaded, server: &McpServer) -> Way {
         TextOrSecret::Secret(SecretSource::Env(name)) => Value::Env(name.clone()),
         TextOrSecret::Secret(SecretSource::Command(command)) => Value::Command(command.clone()),
         TextOrSecret::Secret(SecretSource::File(path)) => {
-            let kept = std::fs::read_to_string(loaded.path(path)).unwrap_or_default();
+            let path = loaded.path(path);
+            // Whoever reads a pipe waits for somebody to write.
+            let kept = if path.is_file() { std::fs::read_to_string(path).unwrap_or_default() } else { String::new() };
             Value::Kept(kept.trim_end_matches(['\r', '\n']).to_owned())
         }
     };

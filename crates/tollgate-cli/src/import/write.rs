@@ -20,7 +20,8 @@ pub(super) fn free_file(folder: &Path, secrets: &Path, name: &str, secret: &str,
         let path = folder.join(file);
         let is_there = path.symlink_metadata().is_ok();
         let is_taken = taken.iter().any(|kept| kept.file == path && kept.secret.expose() != secret);
-        is_taken || (is_there && !fs::read(&path).is_ok_and(|bytes| bytes == secret.as_bytes()))
+        let is_same = || path.is_file() && fs::read(&path).is_ok_and(|bytes| bytes == secret.as_bytes());
+        is_taken || (is_there && !is_same())
     };
     let mut file = secrets.join(&name);
     let mut number = 1;

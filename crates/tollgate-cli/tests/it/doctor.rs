@@ -102,7 +102,7 @@ fn servers_are_asked_and_each_says_what_it_has_or_what_it_lacks() {
     let well = finding(&report, "MCP server well").unwrap();
     assert_eq!(
         (&well["ok"], &well["found"]),
-        (&json!(true), &json!("stdio, revision 2025-06-18, 1 tools, 1 set aside"))
+        (&json!(true), &json!("stdio, revision 2025-06-18, 1 tool, 1 set aside"))
     );
     assert_eq!(well["server"]["quarantined"], json!([{"tool": "bad", "reason": "it has no `inputSchema`"}]));
     for (name, found, mend) in [
@@ -174,16 +174,21 @@ fn mend(finding: &Value) {
 #[test]
 fn what_died_is_seen_and_the_command_mends_it() {
     let shop = Shop::with(
-        "[[tool]]\nname = \"slow\"\ndescription = \"d\"\nrisk = \"read\"\ncommand = [\"sh\", \"-c\", \"echo > started; sleep 100\"]\n",
+        "[[tool]]\nname = \"slow\"\ndescription = \"d\"\nrisk = \"read\"\ncommand = [\"sh\", \"-c\", \"echo > started; cat < hold\"]\n",
     );
-    let mut child = shop.start(&["call", "slow"]);
-    while !shop.path().join("started").exists() {
-        std::thread::yield_now();
+    let [started, hold] = ["started", "hold"].map(|name| shop.path().join(name));
+    for pipe in [&started, &hold] {
+        let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+        rustix::fs::mknodat(rustix::fs::CWD, pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
     }
+    let mut child = shop.start(&["call", "slow"]);
+    assert_eq!(std::fs::read_to_string(started).unwrap(), "\n", "it has started");
     let (_, while_it_runs) = doctor(&shop, &[]);
     assert!(finding(&while_it_runs, "processes").is_none(), "{while_it_runs}");
     child.kill().unwrap();
     child.wait().unwrap();
+    // Lets what the dead one started end too; open at both ends, a pipe does not wait.
+    drop(std::fs::File::options().read(true).write(true).open(hold).unwrap());
     let (code, report) = doctor(&shop, &[]);
     let said = finding(&report, "processes").unwrap();
     assert_eq!((code, &said["mend"]), (1, &json!("tollgate audit settle")), "{said}");
@@ -233,6 +238,25 @@ fn a_disk_that_takes_nothing_and_a_ledger_that_was_changed() {
     assert_eq!((code, &disk["ok"]), (1, &json!(false)), "{disk}");
     assert!(disk["found"].as_str().unwrap().contains("`/proc` cannot be written"), "{disk}");
     assert!(!disk["mend"].as_str().unwrap().is_empty());
+}
+
+#[test]
+fn what_keeps_the_house_from_opening_is_named() {
+    for (config, what, part) in [
+        ("role = \"nobody\"\n", "configuration", "no role is named `nobody`"),
+        ("[[tool]]\nname = \"a b\"\ndescription = \"d\"\ncommand = [\"true\"]\n", "configuration", "a b"),
+        ("[mcp.a__b]\ncommand = \"true\"\n", "MCP servers", "can not be the name of a server"),
+        ("[mcp.a]\nurl = \"nowhere\"\n", "MCP servers", "nowhere"),
+        ("[databases.shop]\nsqlite = \"none.db\"\n", "database shop", "none.db"),
+        ("[databases.shop]\nsqlite = \".\"\n", "database shop", "is not a file"),
+    ] {
+        let shop = Shop::with(config);
+        let (code, report) = doctor(&shop, &[]);
+        let said = finding(&report, what).unwrap_or_else(|| panic!("{config}: {report}"));
+        assert_eq!((code, &said["ok"]), (1, &json!(false)), "{said}");
+        assert!(said["found"].as_str().unwrap().contains(part), "{said}");
+        assert!(said["mend"].as_str().is_some_and(|mend| !mend.is_empty()), "{said}");
+    }
 }
 
 #[test]

@@ -8,13 +8,13 @@ use serde_json::{Value, json};
 
 use crate::shop::{Done, Shop};
 
-struct Server {
+pub(crate) struct Server {
     child: Child,
-    address: String,
+    pub(crate) address: String,
 }
 
 impl Server {
-    fn start(shop: &Shop, args: &[&str]) -> Self {
+    pub(crate) fn start(shop: &Shop, args: &[&str]) -> Self {
         let mut child = shop.start(&[&["serve", "--bind", "127.0.0.1:0"], args].concat());
         let mut line = String::new();
         BufReader::new(child.stderr.as_mut().unwrap()).read_line(&mut line).unwrap();
@@ -41,14 +41,23 @@ impl Server {
     }
 
     #[cfg(unix)]
-    fn end(mut self) -> Option<i32> {
+    pub(crate) fn end(mut self) -> Option<i32> {
         use rustix::process::{Pid, Signal, kill_process};
         kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
         self.child.wait().unwrap().code()
     }
 }
 
-fn key(shop: &Shop, name: &str) -> String {
+/// A test that fails leaves no server behind.
+impl Drop for Server {
+    fn drop(&mut self) {
+        // One that has ended is gone already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+pub(crate) fn key(shop: &Shop, name: &str) -> String {
     std::fs::read_to_string(shop.path().join(format!(".tollgate/keys/{name}.key"))).unwrap().trim().to_owned()
 }
 

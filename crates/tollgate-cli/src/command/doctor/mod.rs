@@ -2,6 +2,7 @@
 //! looked at is opened in a folder of its own.
 
 mod program;
+mod scratch;
 mod secrets;
 mod servers;
 mod state;
@@ -33,7 +34,7 @@ struct Finding {
     mend: Option<String>,
     /// What an MCP server said, where one was asked.
     #[serde(skip_serializing_if = "Option::is_none")]
-    server: Option<Asked>,
+    server: Option<Box<Asked>>,
 }
 
 /// An MCP server that was asked.
@@ -60,13 +61,11 @@ impl Finding {
 
 pub(crate) async fn run(global: &Global, offline: bool, wait_seconds: u64) -> Result<u8, Failure> {
     let loaded = configuration(global)?;
-    let mut findings = vec![match &loaded.file {
-        Some(file) => Finding::well("configuration", file.display().to_string()),
-        None => Finding::well("configuration", "none: every key has its default (`tollgate init` writes one)"),
-    }];
+    let mut findings = vec![whole(global, &loaded).await?];
     findings.push(workspace(&loaded.workspace()));
     findings.extend(state::examine(&loaded).await);
     findings.extend(secrets::examine(&loaded).await);
+    findings.extend(databases(&loaded));
     findings.extend(tools(&loaded)?);
     let wait = (!offline).then(|| Duration::from_secs(wait_seconds));
     findings.extend(servers::examine(global, &loaded, wait).await?);
@@ -76,6 +75,43 @@ pub(crate) async fn run(global: &Global, offline: bool, wait_seconds: u64) -> Re
         Format::Text => output::out(&for_people(&findings))?,
     }
     Ok(if findings.iter().all(|finding| finding.ok) { 0 } else { AILING })
+}
+
+/// The configuration as a whole: roles, tools and changes to them fit together.
+async fn whole(global: &Global, loaded: &Loaded) -> Result<Finding, Failure> {
+    let mut tried = configuration(global)?;
+    // These are looked at one by one.
+    tried.config.mcp.clear();
+    tried.config.env.clear();
+    if let Err(finding) = scratch::Scratch::open("configuration", tried).await {
+        return Ok(finding);
+    }
+    Ok(match &loaded.file {
+        Some(file) => Finding::well("configuration", file.display().to_string()),
+        None => Finding::well("configuration", "none: every key has its default (`tollgate init` writes one)"),
+    })
+}
+
+fn databases(loaded: &Loaded) -> Vec<Finding> {
+    let databases = loaded.config.databases.iter().map(|(name, database)| {
+        let (what, path) = (format!("database {name}"), loaded.path(&database.sqlite));
+        let opened = path.metadata().and_then(|metadata| {
+            // Whoever opens a pipe waits for its other end.
+            metadata.is_file().then(|| std::fs::File::open(&path)).transpose()
+        });
+        match opened {
+            Ok(Some(_)) => Finding::well(what, path.display().to_string()),
+            Ok(None) => {
+                let mend = format!("correct `sqlite` of [databases.{name}]");
+                Finding::ailing(what, format!("`{}` is not a file", path.display()), mend)
+            }
+            Err(error) => {
+                let mend = format!("ls -l {}", program::word(&path.display().to_string()));
+                Finding::ailing(what, format!("`{}`: {error}", path.display()), mend)
+            }
+        }
+    });
+    databases.collect()
 }
 
 fn workspace(path: &Path) -> Finding {

@@ -4,11 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use tollgate::Tollgate;
 use tollgate::config::{Loaded, McpServer};
 use tollgate::mcp::upstream::{UpstreamState, UpstreamStatus};
 
 use super::program::{self, line};
+use super::scratch::Scratch;
 use super::{Asked, Finding, secrets};
 use crate::args::Global;
 use crate::command::configuration;
@@ -41,11 +41,7 @@ pub(super) async fn examine(global: &Global, loaded: &Loaded, wait: Option<Durat
                     findings.insert(status.name.clone(), finding(status, server.get_ref(), loaded, wait));
                 }
             }
-            Err(why) => {
-                let finding =
-                    Finding::ailing("MCP servers", why, "correct it in tollgate.toml; docs/config.md lists the keys");
-                findings.insert(String::new(), finding);
-            }
+            Err(finding) => drop(findings.insert(String::new(), finding)),
         },
         Some(_) => {}
     }
@@ -80,20 +76,17 @@ async fn ask(
     global: &Global,
     sound: &BTreeSet<String>,
     wait: Duration,
-) -> Result<Result<Vec<UpstreamStatus>, String>, Failure> {
-    let scratch = tempfile::tempdir().map_err(|error| Failure::internal(format!("no folder for a moment: {error}")))?;
+) -> Result<Result<Vec<UpstreamStatus>, Finding>, Failure> {
     let mut loaded = configuration(global)?;
     loaded.config.mcp.retain(|name, _| sound.contains(name));
     loaded.config.tool.clear();
-    let workspace = scratch.path().join("workspace");
-    std::fs::create_dir(&workspace).map_err(|error| Failure::internal(error.to_string()))?;
-    let builder = Tollgate::builder().config(loaded).workspace(workspace).data_dir(scratch.path().join("data"));
-    let house = match builder.without_builtin_tools().build().await {
-        Ok(house) => house,
-        Err(error) => return Ok(Err(error.to_string())),
+    loaded.config.env.clear();
+    let scratch = match Scratch::open("MCP servers", loaded).await {
+        Ok(scratch) => scratch,
+        Err(finding) => return Ok(Err(finding)),
     };
-    let statuses = house.servers_within(wait).await;
-    house.stop().await;
+    let statuses = scratch.house.servers_within(wait).await;
+    scratch.house.stop().await;
     Ok(Ok(statuses))
 }
 
@@ -102,12 +95,13 @@ fn finding(status: UpstreamStatus, server: &McpServer, loaded: &Loaded, wait: Du
     let tools = status.tools.len();
     let is_ready = status.state == UpstreamState::Ready;
     let mut finding = if is_ready {
+        let tools = if tools == 1 { "1 tool".to_owned() } else { format!("{tools} tools") };
         let aside = match status.quarantined.len() {
             0 => String::new(),
             count => format!(", {count} set aside"),
         };
         let era = status.era.unwrap_or_default();
-        Finding::well(what(&status.name), format!("{transport}, revision {era}, {tools} tools{aside}"))
+        Finding::well(what(&status.name), format!("{transport}, revision {era}, {tools}{aside}"))
     } else {
         let late = format!("it did not say what it has within {} s", wait.as_secs());
         let found = status.last_error.clone().unwrap_or(late);
@@ -119,7 +113,7 @@ fn finding(status: UpstreamStatus, server: &McpServer, loaded: &Loaded, wait: Du
     let stderr = lines.iter().skip(lines.len().saturating_sub(STDERR_LINES)).map(|line| (*line).to_owned());
     let stderr = if is_ready { Vec::new() } else { stderr.collect() };
     let (era, quarantined) = (status.era, status.quarantined);
-    finding.server = Some(Asked { transport, era, tools, quarantined, stderr });
+    finding.server = Some(Box::new(Asked { transport, era, tools, quarantined, stderr }));
     finding
 }
 

@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use serde_json::json;
 
 use super::*;
+use crate::http::{Server, key};
 
 /// What was appended to the file that `init` writes.
 fn added(desk: &Desk) -> String {
@@ -108,6 +109,29 @@ fn what_was_taken_over_runs_as_it_ran_there() {
 }
 
 #[test]
+fn an_endpoint_takes_the_key_that_stood_in_the_list() {
+    let there = Shop::bare();
+    let endpoint = Server::start(&there, &["--role", "reader"]);
+    let (right, url) = (key(&there, "client"), format!("http://{}/mcp", endpoint.address));
+    let entry = |key: &str| json!({"type": "http", "url": url, "headers": {"Authorization": format!("Bearer {key}")}});
+    let desk = Desk::new();
+    put(desk.shop.path(), ".mcp.json", json!({"mcpServers": {"right": entry(&right)}}).to_string());
+    put(desk.shop.path(), ".cursor/mcp.json", json!({"mcpServers": {"wrong": entry("zq-planted-4711")}}).to_string());
+    assert_eq!(desk.tollgate(&["init"]).code, 0);
+    assert!(!desk.toml().contains(&right) && !desk.toml().contains(PLANTED));
+    let done = desk.tollgate(&["doctor"]);
+    let report = done.json();
+    let of = |name: &str| report.as_array().unwrap().iter().find(|finding| finding["what"] == name).unwrap();
+    let (right, wrong) = (of("MCP server right"), of("MCP server wrong"));
+    assert_eq!((done.code, &right["ok"]), (1, &json!(true)), "{right}");
+    assert!(right["found"].as_str().unwrap().starts_with("http, revision 2026-07-28, "), "{right}");
+    assert!(wrong["found"].as_str().unwrap().contains("401"), "{wrong}");
+    assert!(wrong["mend"].as_str().unwrap().contains("[mcp.wrong]"), "{wrong}");
+    #[cfg(unix)]
+    assert_eq!(endpoint.end(), Some(0));
+}
+
+#[test]
 fn a_program_that_writes_without_asking_can_not_rewrite_a_server() {
     let desk = Desk::new();
     put(desk.shop.path(), "sub/server.py", SERVER);
@@ -184,7 +208,7 @@ fn a_file_that_is_named_and_words_that_are_none() {
     put(desk.shop.path(), "other.json", r#"{"servers": {"s": {"url": "http://127.0.0.1:9/mcp"}}}"#);
     assert_eq!(desk.tollgate(&["init", "--import", "other.json,none"]).code, 0);
     assert!(desk.toml().contains("url = \"http://127.0.0.1:9/mcp\""));
-    let typo = desk.tollgate(&["init", "--import", "curser"]);
+    let typo = desk.tollgate(&["init", "--import", "cursors"]);
     assert!(typo.code == 2 && typo.stderr.contains("cursor"), "{}", typo.stderr);
     let none = desk.tollgate(&["init", "--import", "cursor"]);
     assert!(none.code == 2 && none.stderr.contains(".cursor/mcp.json"), "{}", none.stderr);
