@@ -86,6 +86,7 @@ fn servers_are_asked_and_each_says_what_it_has_or_what_it_lacks() {
     let shop = Shop::with(&format!(
         "[mcp.well]\ncommand = \"python3\"\nargs = [\"server.py\"]\n\
          [mcp.absent]\ncommand = \"no-such-program-4711\"\n\
+         [mcp.wrapped]\ncommand = \"sh\"\nargs = [\"-c\", \"exec $1\", \"sh\", \"no-such-program-4712\"]\n\
          [mcp.plain]\ncommand = \"./plain\"\n\
          [mcp.module]\ncommand = \"python3\"\nargs = [\"-c\", \"import no_such_module_4711.x\"]\n\
          [mcp.falls]\ncommand = \"sh\"\nargs = [\"-c\", \"echo it broke >&2; exit 3\"]\n\
@@ -107,6 +108,7 @@ fn servers_are_asked_and_each_says_what_it_has_or_what_it_lacks() {
     assert_eq!(well["server"]["quarantined"], json!([{"tool": "bad", "reason": "it has no `inputSchema`"}]));
     for (name, found, mend) in [
         ("absent", "not in PATH", "no-such-program-4711"),
+        ("wrapped", "", "install `no-such-program-4712`"),
         ("plain", "may not be run", "chmod +x "),
         ("module", "", "python3 -m pip install no_such_module_4711"),
         ("falls", "", "echo it broke"),

@@ -31,7 +31,7 @@ pub(super) fn missing(program: &str, folder: &Path) -> Option<(String, String)> 
 }
 
 /// What brings a program that servers are often started with.
-fn brings(program: &str) -> String {
+pub(super) fn brings(program: &str) -> String {
     let command = match program {
         "npx" | "npm" | "node" => "sudo apt-get install nodejs npm",
         "uvx" | "uv" => "pipx install uv",

@@ -137,6 +137,10 @@ fn mend(status: &UpstreamStatus, server: &McpServer, loaded: &Loaded) -> String 
     if let Some(module) = between("No module named '", "'") {
         return format!("python3 -m pip install {}", program::word(module.split('.').next().unwrap_or_default()));
     }
+    // A shell that `init` put before a program finds it, or not.
+    if let Some(program) = between("exec: ", ": not found") {
+        return program::brings(&program);
+    }
     if has("E404") || has("404 Not Found") {
         return format!("see if the package has another name: npm view {}", program::word(package));
     }
