@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tollgate_types::{CancellationToken, limits};
 
 use crate::group::Group;
@@ -127,9 +127,14 @@ pub async fn run(mut launch: Launch, cancellation: &CancellationToken) -> Result
         cwd: launch.cwd.clone(),
         env: std::mem::take(&mut launch.env),
     };
+    // It may run before we hear of it: who gave up at once would kill it without asking it to stop.
+    let unheard_of = async {
+        cancellation.cancelled().await;
+        sleep(Duration::from_millis(limits::PROGRAM_GRACE_MS)).await;
+    };
     let started = tokio::select! {
         started = Group::start(spawn) => started,
-        () = cancellation.cancelled() => return Err(LaunchError::Cancelled),
+        () = unheard_of => return Err(LaunchError::Cancelled),
     };
     let mut group = started.map_err(|source| not_started(&launch.program, &launch.cwd, source))?;
     let mut pipes = group.pipes(stdin, launch.stdout_bytes_max, launch.stderr_bytes_max);

@@ -78,7 +78,7 @@ fn a_configured_secret_reaches_the_program_and_nobody_else() {
 fn a_program_ends_with_the_one_who_started_it() {
     use rustix::process::{Pid, Signal, kill_process, test_kill_process};
     for signal in [Signal::TERM, Signal::HUP, Signal::INT] {
-        let shop = Shop::with(&config(&[("slow", "trap 'touch told; exit 1' TERM; echo $$ > pid; sleep 977 & wait")]));
+        let shop = Shop::with(&config(&[("slow", "trap ': > told; exit 1' TERM; echo $$ > pid; sleep 977 & wait")]));
         let mut child = shop.start(&["call", "slow"]);
         let pid_file = shop.path().join("pid");
         let pid = loop {
