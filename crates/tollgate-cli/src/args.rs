@@ -234,6 +234,13 @@ pub(crate) enum ApprovalsAction {
     Approve(AnswerArgs),
     /// Say no
     Reject(AnswerArgs),
+    /// List what was approved for the rest of a session
+    Grants,
+    /// Take back what was approved for the rest of a session
+    Revoke {
+        /// Its id, or the end of it
+        id: String,
+    },
 }
 
 /// `keys …`.
@@ -275,6 +282,9 @@ pub(crate) struct AnswerArgs {
     /// Why
     #[arg(long, value_name = "TEXT")]
     pub(crate) reason: Option<String>,
+    /// Let every call of this tool by this caller run for the rest of the session: an hour and 100 calls at most
+    #[arg(long)]
+    pub(crate) for_session: bool,
     /// What must be typed to say yes, where the question wants it; on a terminal it is asked for
     #[arg(long, value_name = "TEXT")]
     pub(crate) typed: Option<String>,

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use jiff::SignedDuration;
 use tollgate_ledger::{Durability, Entry, Event, Ledger, LedgerError, OutcomeRef, ToolRef};
-use tollgate_store::{Answer, Approval, Store, StoreError, Taken, Unsettled};
-use tollgate_types::{CallId, CallResult, Clock, Content, End, Status};
+use tollgate_store::{Answer, Approval, Grant, Store, StoreError, Taken, Unsettled};
+use tollgate_types::{CallId, CallResult, Clock, Content, End, Status, limits};
 
 use crate::stage::replay;
 
@@ -87,6 +88,53 @@ impl Operator {
             true => self.store.answer_recorded(open.id, answer, now).await?,
             false => self.store.yes_recorded(open.id, answer.by, now).await?,
         })
+    }
+
+    /// Answers a question with yes, and with it all calls of the same tool by the same caller in the same session, for
+    /// [`limits::GRANT_TTL_MS`] and [`limits::GRANT_CALLS_MAX`] calls. Policy is asked for each of them all the same.
+    ///
+    /// # Errors
+    /// As [`Operator::answer`]; where the question was not asked in a session, or wants more than a plain yes.
+    pub async fn approve_for_session(&self, id: &str, answer: Answer) -> Result<Approval, OperatorError> {
+        let open = self.approval(id).await?;
+        open.session_to_grant()?;
+        let expires = self.clock.now() + SignedDuration::from_millis_i128(i128::from(limits::GRANT_TTL_MS));
+        let terms = format!("for its session until {expires}, {} calls at most", limits::GRANT_CALLS_MAX);
+        let reason = answer.reason.as_ref().map_or(terms.clone(), |reason| format!("{terms}: {reason}"));
+        let by = answer.by.clone();
+        let answered = self.answer(open.id.as_str(), Answer { approved: true, reason: Some(reason), ..answer }).await?;
+        // The ledger holds the terms before the grant counts.
+        self.store.grant(&answered, by, expires).await?;
+        // The question's own yes is part of the grant, and not one more for calls out of the session.
+        self.store.consume(answered.id.clone(), self.clock.now()).await?;
+        self.approval(answered.id.as_str()).await
+    }
+
+    /// What stands for the rest of a session.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn grants(&self) -> Result<Vec<Grant>, OperatorError> {
+        if !self.store.exists() {
+            return Ok(Vec::new());
+        }
+        Ok(self.store.grants(self.clock.now()).await?)
+    }
+
+    /// Takes back what stands for the rest of a session; `id` may be an unambiguous beginning or end of its id.
+    ///
+    /// # Errors
+    /// When no grant answers to `id`, or it could not be recorded.
+    pub async fn revoke(&self, id: &str, by: &str) -> Result<Grant, OperatorError> {
+        // Taken back first: what fails after this leaves less allowed, not more.
+        let grant = self.store.revoke_grant(id, self.clock.now()).await?;
+        let asked = self.store.approval(grant.id.as_str(), self.clock.now()).await?;
+        let mut entry = Entry::new(Event::Rejected, &asked.attempt, &asked.call_id);
+        entry.approval = Some(grant.id.clone());
+        entry.tool = Some(ToolRef { name: grant.tool.clone(), pin: Some(grant.pin.clone()), source: None });
+        entry.note = Some(format!("by {by}: taken back for the rest of the session"));
+        self.ledger.append(vec![entry], Durability::Strict).await?;
+        Ok(grant)
     }
 
     /// The attempts whose outcome nobody knows, oldest first.

@@ -80,6 +80,7 @@ fn approval_paths() -> Value {
                 "type": "object", "additionalProperties": false, "properties": {
                     "reason": { "type": "string" },
                     "typed": { "type": "string", "description": "What must be typed with a yes, where the question wants it." },
+                    "for_session": { "type": "boolean", "description": "A yes for the rest of the asker's session." },
                 },
             })) },
             "responses": responses(&schema("Approval"), &["400", "401", "403", "404", "409", "413", "415"]),

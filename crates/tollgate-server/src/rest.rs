@@ -146,6 +146,8 @@ struct Words {
     reason: Option<String>,
     #[serde(default)]
     typed: Option<String>,
+    #[serde(default)]
+    for_session: bool,
 }
 
 async fn answer(
@@ -165,7 +167,14 @@ async fn answer(
         return Err(Problem::bad_request(format!("`reason` may have {REASON_CHARS_MAX} characters")));
     }
     let answer = Answer { approved, by: holder.name().to_owned(), reason: words.reason, typed: words.typed };
-    app.operator.answer(id, answer).await.map(Json).map_err(problem)
+    if words.for_session && !approved {
+        return Err(Problem::bad_request("a no is for one call: leave `for_session` out".to_owned()));
+    }
+    let answered = match words.for_session {
+        true => app.operator.approve_for_session(id, answer).await,
+        false => app.operator.answer(id, answer).await,
+    };
+    answered.map(Json).map_err(problem)
 }
 
 fn problem(error: OperatorError) -> Problem {

@@ -93,6 +93,8 @@ pub struct Approval {
     pub tenant: Option<String>,
     /// The way in.
     pub surface: String,
+    /// The conversation, where there is one.
+    pub session: Option<String>,
     /// The attempt that asked.
     pub attempt: AttemptId,
     /// The asker's id for the call.
@@ -120,6 +122,20 @@ pub struct Approval {
 }
 
 impl Approval {
+    /// The session for whose rest a yes may be given.
+    ///
+    /// # Errors
+    /// Where there is none, or the question wants more than a plain yes.
+    pub fn session_to_grant(&self) -> Result<&str, StoreError> {
+        let conflict = |why: &str| Err(StoreError::Conflict(format!("approval `{}` {why}", self.id)));
+        match &self.session {
+            None => conflict("was not asked in a session: it can only be approved once"),
+            Some(_) if self.typed.is_some() => conflict("wants a yes that is typed each time"),
+            Some(_) if self.approvers > 1 => conflict("wants more than one person each time"),
+            Some(session) => Ok(session),
+        }
+    }
+
     /// Whether somebody can still answer.
     pub fn is_open(&self) -> bool {
         self.status == ApprovalStatus::Pending
@@ -338,7 +354,7 @@ fn status_of(answer: &Answer) -> &'static str {
 }
 
 const COLUMNS: &str = "id, call_id, status, is_recorded, consumed_at, tool, arguments, preview, risk, permission, reason, subject, role, \
-                       tenant, surface, attempt, pin, digest, created, expires, decided_by, decided_at, decision_reason, typed, approvers, yes_by";
+                       tenant, surface, session, attempt, pin, digest, created, expires, decided_by, decided_at, decision_reason, typed, approvers, yes_by";
 
 fn status_name(status: ApprovalStatus) -> &'static str {
     match status {
@@ -488,6 +504,7 @@ fn from_row(row: &Row<'_>) -> rusqlite::Result<Result<Approval, StoreError>> {
         role: text("role")?,
         tenant: (!tenant.is_empty()).then_some(tenant),
         surface: text("surface")?,
+        session: row.get("session")?,
         attempt: AttemptId::new(text("attempt")?),
         call_id: CallId::new(text("call_id")?),
         pin: Pin::new(text("pin")?),

@@ -46,13 +46,25 @@ create table unsettled (
 ) strict;
 ";
 
+const GRANTS: &str = "
+create table grants (
+    id text primary key, tool text not null, pin text not null, subject text not null, role text not null,
+    tenant text not null, surface text not null, session text not null, granted_by text not null,
+    expires integer not null, left integer not null
+) strict;
+create index grants_by_session on grants (session, pin);
+";
+
 /// From each older format to the next one.
-const MIGRATIONS: [(i64, &str); 1] = [(
-    1,
-    "alter table approvals add column typed text;
-     alter table approvals add column approvers integer not null default 1;
-     alter table approvals add column yes_by text not null default '[]';",
-)];
+const MIGRATIONS: [(i64, &str); 2] = [
+    (
+        1,
+        "alter table approvals add column typed text;
+         alter table approvals add column approvers integer not null default 1;
+         alter table approvals add column yes_by text not null default '[]';",
+    ),
+    (1, GRANTS),
+];
 
 /// The state of one data folder. Cheap to make: the database is opened at its first use.
 #[derive(Clone)]
@@ -128,6 +140,7 @@ fn prepare(connection: &mut Connection) -> Result<(), StoreError> {
     }
     if found == 0 {
         transaction.execute_batch(TABLES)?;
+        transaction.execute_batch(GRANTS)?;
     }
     for (_, migration) in MIGRATIONS.iter().filter(|(from, _)| (1..=*from).contains(&found)) {
         transaction.execute_batch(migration)?;

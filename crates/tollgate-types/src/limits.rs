@@ -28,6 +28,10 @@ pub const TOOL_CONCURRENT_MAX: usize = 5;
 pub const OUTPUT_CHARS_MAX: usize = 10_000;
 /// A tool's words on its failure, and the advice with it.
 pub const ERROR_CHARS_MAX: usize = 4_000;
+/// How long a yes for the rest of a session stands.
+pub const GRANT_TTL_MS: u64 = 60 * 60 * 1000;
+/// How many calls may run under such a yes.
+pub const GRANT_CALLS_MAX: u32 = 100;
 /// What an approver has to type.
 pub const TYPED_CHARS_MAX: usize = 200;
 /// A tool's own code.

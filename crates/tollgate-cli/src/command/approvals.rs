@@ -1,6 +1,6 @@
 //! `tollgate approvals`: the operator's answers.
 
-use tollgate::store::{Answer, Approval};
+use tollgate::store::{Answer, Approval, Grant};
 
 use super::{configuration, open, user};
 use crate::args::{AnswerArgs, ApprovalsAction, Format, Global};
@@ -27,7 +27,22 @@ pub(crate) async fn run(global: &Global, action: ApprovalsAction) -> Result<u8, 
             if let (Some(expected), None) = (&open.typed, &args.typed) {
                 args.typed = terminal::typed(&open.tool, expected);
             }
-            show(global, &operator.answer(&args.id, answer(true, &args)).await?)?;
+            let answered = match args.for_session {
+                true => operator.approve_for_session(&args.id, answer(true, &args)).await?,
+                false => operator.answer(&args.id, answer(true, &args)).await?,
+            };
+            show(global, &answered)?;
+        }
+        ApprovalsAction::Grants => grants(global, &operator.grants().await?)?,
+        ApprovalsAction::Revoke { id } => {
+            let grant = operator.revoke(&id, &user()).await?;
+            match output::format(global) {
+                Format::Json => output::json(&grant)?,
+                Format::Text => output::line(&format!("{} is asked for again: `{}`", grant.id, grant.tool))?,
+            }
+        }
+        ApprovalsAction::Reject(args) if args.for_session => {
+            return Err(Failure::usage("a no is for one call: leave --for-session out"));
         }
         ApprovalsAction::Reject(args) => show(global, &operator.answer(&args.id, answer(false, &args)).await?)?,
     }
@@ -56,6 +71,27 @@ fn list(global: &Global, approvals: &[Approval]) -> Result<(), Failure> {
         ]
     });
     output::out(&output::table(&["approval", "status", "tool", "arguments", "asker", "expires"], rows))
+}
+
+fn grants(global: &Global, grants: &[Grant]) -> Result<(), Failure> {
+    if output::format(global) == Format::Json {
+        return output::json(&grants);
+    }
+    if grants.is_empty() {
+        return output::line("nothing is approved for the rest of a session");
+    }
+    let rows = grants.iter().map(|grant| {
+        vec![
+            grant.id.to_string(),
+            grant.tool.clone(),
+            format!("{} ({})", grant.subject, grant.role),
+            grant.session.clone(),
+            grant.left.to_string(),
+            grant.expires.strftime("%Y-%m-%d %H:%M UTC").to_string(),
+            grant.by.clone(),
+        ]
+    });
+    output::out(&output::table(&["grant", "tool", "caller", "session", "calls left", "until", "by"], rows))
 }
 
 fn status(approval: &Approval) -> String {

@@ -20,7 +20,15 @@ use crate::gate::Trip;
 pub(crate) struct Cleared {
     judged: Judged,
     /// The yes that it runs under, where it needs one; used up when it starts.
-    approval: Option<ApprovalId>,
+    yes: Option<Yes>,
+}
+
+/// What a human said yes to.
+pub(super) enum Yes {
+    /// This call.
+    Call(ApprovalId),
+    /// All calls of this tool for the rest of the session.
+    Session(ApprovalId),
 }
 
 impl std::ops::Deref for Cleared {
@@ -32,19 +40,22 @@ impl std::ops::Deref for Cleared {
 }
 
 impl Cleared {
-    pub(super) fn approval(&self) -> Option<&ApprovalId> {
-        self.approval.as_ref()
+    pub(super) fn yes(&self) -> Option<&Yes> {
+        self.yes.as_ref()
     }
 }
 
 pub(crate) async fn approve(trip: Trip<'_>, judged: Judged) -> Result<Cleared, Stop> {
     if judged.decision().effect == Effect::Allow {
-        return Ok(Cleared { judged, approval: None });
+        return Ok(Cleared { judged, yes: None });
+    }
+    if let Some(grant) = granted(trip, &judged).await? {
+        return Ok(Cleared { judged, yes: Some(Yes::Session(grant)) });
     }
     let question = question(trip, &judged);
     let open = match settled(trip, claim(trip, question.clone()).await?)? {
         Standing::Open(open) => *open,
-        Standing::Yes(approval) => return Ok(Cleared { judged, approval: Some(approval) }),
+        Standing::Yes(approval) => return Ok(Cleared { judged, yes: Some(Yes::Call(approval)) }),
     };
     let Some(channel) = &trip.gate.inner().approvals else { return Err(waiting(&open)) };
     // The question is on the disk before a human sees it.
@@ -62,9 +73,28 @@ pub(crate) async fn approve(trip: Trip<'_>, judged: Judged) -> Result<Cleared, S
     decide(trip, &open, answer).await?;
     let again = NewApproval { id: fresh_id(trip), ..question };
     match settled(trip, claim(trip, again).await?)? {
-        Standing::Yes(approval) => Ok(Cleared { judged, approval: Some(approval) }),
+        Standing::Yes(approval) => Ok(Cleared { judged, yes: Some(Yes::Call(approval)) }),
         Standing::Open(open) => Err(waiting(&open)),
     }
+}
+
+/// A yes for the rest of the session. It never stands for a tool that wants more than a plain yes.
+async fn granted(trip: Trip<'_>, judged: &Judged) -> Result<Option<ApprovalId>, Stop> {
+    let (gate, security) = (trip.gate.inner(), &judged.entry().definition.security);
+    let is_plain = security.typed_confirmation.is_none() && security.approvers.is_none_or(|count| count.get() == 1);
+    if !is_plain || trip.attempt.caller.session.is_none() {
+        return Ok(None);
+    }
+    let found = gate.store.grant_for(binding(trip, judged), gate.clock.now()).await;
+    let grant = found.map_err(|error| store_unavailable(&error))?;
+    Ok(grant.map(|grant| {
+        trip.attempt.under(&grant.id);
+        grant.id
+    }))
+}
+
+fn binding(trip: Trip<'_>, judged: &Judged) -> Binding {
+    Binding { caller: (*trip.attempt.caller).clone(), pin: judged.entry().pin.clone(), digest: judged.digest().clone() }
 }
 
 async fn claim(trip: Trip<'_>, question: NewApproval) -> Result<Claim, Stop> {
@@ -146,11 +176,7 @@ fn question(trip: Trip<'_>, judged: &Judged) -> NewApproval {
     let preview = judged.executor().tool.preview(judged.arguments(), judged.cx());
     NewApproval {
         id: fresh_id(trip),
-        binding: Binding {
-            caller: (*trip.attempt.caller).clone(),
-            pin: judged.entry().pin.clone(),
-            digest: judged.digest().clone(),
-        },
+        binding: binding(trip, judged),
         attempt: trip.attempt.id.clone(),
         call_id: trip.attempt.call_id.clone(),
         tool: definition.name.clone(),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tollgate_types::{Code, ErrorObject, Risk, ToolError, ToolOutput, limits};
 
-use super::approve::Cleared;
+use super::approve::{Cleared, Yes};
 use super::{Stop, cancelled, ledger_unavailable, presentable, replay, store_unavailable};
 use crate::gate::Trip;
 
@@ -63,12 +63,16 @@ pub(crate) async fn run(trip: Trip<'_>, cleared: Cleared) -> Result<Ran, Stop> {
 
 /// Uses up the yes that the call runs under. When another call was first, a human must be asked again.
 async fn use_up(trip: Trip<'_>, cleared: &Cleared) -> Result<(), Stop> {
-    let Some(approval) = cleared.approval() else { return Ok(()) };
+    let Some(yes) = cleared.yes() else { return Ok(()) };
     let gate = trip.gate.inner();
-    match gate.store.consume(approval.clone(), gate.clock.now()).await {
+    let used = match yes {
+        Yes::Call(approval) => gate.store.consume(approval.clone(), gate.clock.now()).await,
+        Yes::Session(grant) => gate.store.use_grant(grant.clone(), gate.clock.now()).await,
+    };
+    match used {
         Ok(true) => Ok(()),
         Ok(false) => {
-            let error = ErrorObject::new(Code::Conflict, "the approval was used by another call at the same moment");
+            let error = ErrorObject::new(Code::Conflict, "the approval was used up or taken back at the same moment");
             Err(Stop::Error(error.with_hint("ask again: a human must approve once more")))
         }
         Err(error) => Err(store_unavailable(&error)),

@@ -208,3 +208,70 @@ async fn two_persons_must_say_yes() {
     let notes: Vec<_> = notes.iter().map(|it| it["note"].as_str().unwrap()).collect();
     assert_eq!(notes, ["by alice, 1 of 2", "by bert, 2 of 2"]);
 }
+
+/// One yes for the rest of a session: this caller, this session, this tool, any arguments; and no more than that.
+#[tokio::test]
+async fn a_yes_for_the_session_lets_its_calls_run_and_no_others() {
+    let runs = Arc::default();
+    let other = tool("pay_twice", Risk::Dangerous, |_, _| async { Ok(ToolOutput::text("twice")) }).arc();
+    let world = World::new([pay(&runs), other]);
+    let bob = developer().with_session("s1");
+    let ask = async |caller: &Caller, name: &str, to: &str| {
+        world.gate.call(caller, Call::tool(name, json!({ "to": to }))).await
+    };
+    let waiting = ask(&bob, "pay", "a").await;
+    world.operator.approve_for_session(&id(&waiting), answer(true)).await.unwrap();
+    let approved = world.record(&waiting, "approved");
+    let note = approved["note"].as_str().unwrap();
+    assert!(note.starts_with("by alice: for its session until ") && note.contains("100 calls at most"), "{note}");
+
+    for to in ["a", "b", "c"] {
+        let done = ask(&bob, "pay", to).await;
+        assert_eq!(done.status(), Status::Done, "{to}");
+        assert_eq!(world.record(&done, "started")["approval"], approved["approval"], "each call names its yes");
+    }
+    for stranger in [
+        developer(),
+        developer().with_session("s2"),
+        Caller::new("carol", "developer", Surface::Library).with_session("s1"),
+        Caller { surface: Surface::McpStdio, ..bob.clone() },
+        bob.clone().with_tenant("acme"),
+    ] {
+        assert_eq!(ask(&stranger, "pay", "a").await.status(), Status::Waiting, "{stranger:?}");
+    }
+    assert_eq!(ask(&bob, "pay_twice", "a").await.status(), Status::Waiting, "another tool");
+
+    let [grant] = &world.operator.grants().await.unwrap()[..] else { panic!("one grant") };
+    assert_eq!((grant.left, grant.by.as_str()), (97, "alice"));
+    world.operator.revoke(grant.id.as_str(), "alice").await.unwrap();
+    assert_eq!(ask(&bob, "pay", "d").await.status(), Status::Waiting, "taken back");
+    assert!(world.operator.grants().await.unwrap().is_empty());
+    let last = world.records().into_iter().rfind(|record| record["event"] == "rejected").unwrap();
+    assert_eq!(last["note"], "by alice: taken back for the rest of the session");
+}
+
+#[tokio::test]
+async fn a_yes_for_the_session_is_bounded_and_not_for_every_question() {
+    let runs = Arc::default();
+    let typed = tool("drop", Risk::Dangerous, |_, _| async { Ok(ToolOutput::text("dropped")) })
+        .define(|it| it.security.typed_confirmation = Some(String::new()));
+    let world = World::new([pay(&runs), typed.arc()]);
+    let bob = developer().with_session("s1");
+    let ask = async |caller: &Caller, name: &str, to: &str| {
+        world.gate.call(caller, Call::tool(name, json!({ "to": to }))).await
+    };
+    let without = ask(&developer(), "pay", "a").await;
+    assert!(world.operator.approve_for_session(&id(&without), answer(true)).await.is_err(), "there is no session");
+    let strict = ask(&bob, "drop", "a").await;
+    let said = Answer { typed: Some("drop".into()), ..answer(true) };
+    assert!(world.operator.approve_for_session(&id(&strict), said).await.is_err(), "it is typed each time");
+    assert_eq!(world.events(&strict), ["received", "decided", "waiting"]);
+
+    let waiting = ask(&bob, "pay", "first").await;
+    world.operator.approve_for_session(&id(&waiting), answer(true)).await.unwrap();
+    for number in 0..tollgate_types::limits::GRANT_CALLS_MAX {
+        assert_eq!(ask(&bob, "pay", &number.to_string()).await.status(), Status::Done);
+    }
+    assert_eq!(ask(&bob, "pay", "one more").await.status(), Status::Waiting);
+    assert_eq!(ask(&bob, "pay", "first").await.status(), Status::Waiting, "the yes itself was part of it");
+}

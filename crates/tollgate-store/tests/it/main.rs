@@ -197,6 +197,7 @@ async fn a_store_of_the_first_format_is_brought_to_this_one() {
     for column in ["typed", "approvers", "yes_by"] {
         database.execute(&format!("alter table approvals drop column {column}"), []).unwrap();
     }
+    database.execute("drop table grants", []).unwrap();
     database.pragma_update(None, "user_version", 1).unwrap();
     drop(database);
 
