@@ -1,0 +1,128 @@
+//! The MCP server that every proxy of `bench/peers` is measured in front of. It gives back the text it is sent and does
+//! next to nothing else, so that what is measured is the proxy. It speaks the handshake era.
+//!
+//! ```text
+//! bench-echo          on standard input and output
+//! bench-echo --http   on a free port of 127.0.0.1; the first line of the output is its address
+//! ```
+
+#![expect(clippy::print_stdout, reason = "the address is its output")]
+
+use std::borrow::Cow;
+use std::error::Error;
+use std::io::{self, BufRead, Write};
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+use axum::routing::post;
+use axum::serve::ListenerExt;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use tokio::net::TcpListener;
+
+const TOOLS: &str = r#"{"tools":[
+{"name":"look","description":"Gives the text back.","inputSchema":{"type":"object","properties":{"text":{"type":"string"}},"required":["text"],"additionalProperties":false}},
+{"name":"change","description":"Gives the text back.","inputSchema":{"type":"object","properties":{"text":{"type":"string"}},"required":["text"],"additionalProperties":false}}
+]}"#;
+
+#[derive(Deserialize)]
+struct Message<'a> {
+    #[serde(borrow, default)]
+    id: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    method: Cow<'a, str>,
+    #[serde(borrow, default)]
+    params: Params<'a>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Params<'a> {
+    #[serde(borrow)]
+    protocol_version: Option<&'a RawValue>,
+    #[serde(borrow)]
+    arguments: Arguments<'a>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Arguments<'a> {
+    #[serde(borrow)]
+    text: Option<&'a RawValue>,
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    match std::env::args().nth(1).as_deref() {
+        None => stdio(),
+        Some("--http") => http(),
+        Some(other) => Err(format!("no option is named `{other}`").into()),
+    }
+}
+
+/// The answer to one message, on one line; none to a notification.
+fn answer(frame: &[u8]) -> Option<String> {
+    let message: Message<'_> = match serde_json::from_slice(frame) {
+        Ok(message) => message,
+        Err(error) => {
+            let text = serde_json::Value::from(format!("Parse error: {error}"));
+            return Some(format!(r#"{{"jsonrpc":"2.0","id":null,"error":{{"code":-32700,"message":{text}}}}}"#));
+        }
+    };
+    let id = message.id?.get();
+    let params = &message.params;
+    let result = match &*message.method {
+        "tools/call" => {
+            let text = params.arguments.text.map_or(r#""""#, RawValue::get);
+            format!(r#"{{"content":[{{"type":"text","text":{text}}}],"isError":false}}"#)
+        }
+        "tools/list" => TOOLS.replace('\n', ""),
+        "initialize" => {
+            let version = params.protocol_version.map_or(r#""2025-06-18""#, RawValue::get);
+            let about = r#""capabilities":{"tools":{}},"serverInfo":{"name":"echo","version":"1"}"#;
+            format!(r#"{{"protocolVersion":{version},{about}}}"#)
+        }
+        "ping" => "{}".to_owned(),
+        _ => {
+            let error = r#"{"code":-32601,"message":"Method not found"}"#;
+            return Some(format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#));
+        }
+    };
+    Some(format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#))
+}
+
+fn stdio() -> Result<(), Box<dyn Error>> {
+    let (mut input, mut output) = (io::stdin().lock(), io::stdout());
+    let mut line = Vec::new();
+    while input.read_until(b'\n', &mut line)? > 0 {
+        if let Some(mut answer) = answer(&line) {
+            answer.push('\n');
+            output.write_all(answer.as_bytes())?;
+            output.flush()?;
+        }
+        line.clear();
+    }
+    Ok(())
+}
+
+fn http() -> Result<(), Box<dyn Error>> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        println!("http://{}/mcp", listener.local_addr()?);
+        let listener = listener.tap_io(|stream| {
+            // Without it answers may wait; the figures would show it.
+            let _ = stream.set_nodelay(true);
+        });
+        axum::serve(listener, Router::new().route("/mcp", post(posted))).await?;
+        Ok(())
+    })
+}
+
+async fn posted(body: Bytes) -> Response {
+    match answer(&body) {
+        Some(answer) => ([(CONTENT_TYPE, "application/json")], answer).into_response(),
+        None => StatusCode::ACCEPTED.into_response(),
+    }
+}
