@@ -20,6 +20,8 @@ use crate::problem::Problem;
 /// of its own that resolves to this machine (MCP, Transports: security warning).
 pub(crate) struct Names {
     bound: IpAddr,
+    /// The address as most clients write it.
+    authority: String,
     hosts: Vec<String>,
     origins: Vec<String>,
 }
@@ -28,7 +30,7 @@ impl Names {
     pub(crate) fn new(address: SocketAddr, hosts: &[String], origins: &[String]) -> Self {
         let hosts = hosts.iter().map(|host| host.to_ascii_lowercase()).collect();
         let origins = origins.iter().map(|origin| origin.trim_end_matches('/').to_ascii_lowercase()).collect();
-        Self { bound: address.ip(), hosts, origins }
+        Self { bound: address.ip(), authority: address.to_string(), hosts, origins }
     }
 
     fn knows(&self, host: &str) -> bool {
@@ -46,7 +48,9 @@ impl Names {
     }
 
     fn knows_authority(&self, text: &str) -> bool {
-        text.parse::<Authority>().is_ok_and(|authority| !text.contains('@') && self.knows(authority.host()))
+        // Parsing a name is dearer than all else that is asked here.
+        text == self.authority
+            || text.parse::<Authority>().is_ok_and(|authority| !text.contains('@') && self.knows(authority.host()))
     }
 
     fn knows_origin(&self, origin: &str) -> bool {
