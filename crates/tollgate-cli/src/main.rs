@@ -18,8 +18,9 @@ use crate::failure::Failure;
 fn main() -> ExitCode {
     let cli = Cli::parse();
     trace(&cli);
-    let ended = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
+    // One thread for all that waits: what computes or blocks has threads of its own, and waking another worker for each
+    // step of a call costs more than the step.
+    let ended = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|error| Failure::internal(format!("the runtime does not start: {error}")))
