@@ -12,15 +12,13 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::args::{Cli, Command, DoctorAction};
+use crate::args::{Cli, Command, DoctorAction, ServeArgs};
 use crate::failure::Failure;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
     trace(&cli);
-    // One thread for all that waits: what computes or blocks has threads of its own, and waking another worker for each
-    // step of a call costs more than the step.
-    let ended = tokio::runtime::Builder::new_current_thread()
+    let ended = scheduler(&cli)
         .enable_all()
         .build()
         .map_err(|error| Failure::internal(format!("the runtime does not start: {error}")))
@@ -33,6 +31,19 @@ fn main() -> ExitCode {
     match ended {
         Ok(code) => ExitCode::from(code),
         Err(failure) => failure.report(),
+    }
+}
+
+/// One thread for all that waits, unless more are asked for: what computes or blocks has threads of its own, and waking
+/// another one for each step of a call costs more than the step.
+fn scheduler(cli: &Cli) -> tokio::runtime::Builder {
+    match &cli.command {
+        Command::Serve(ServeArgs { threads, .. }) if *threads > 1 => {
+            let mut builder = tokio::runtime::Builder::new_multi_thread();
+            builder.worker_threads(usize::from(*threads));
+            builder
+        }
+        _ => tokio::runtime::Builder::new_current_thread(),
     }
 }
 
