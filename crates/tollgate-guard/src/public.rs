@@ -70,6 +70,18 @@ pub struct PublicRequest {
     pub timeout: Duration,
 }
 
+/// What one address answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Hop {
+    /// With a page.
+    Page(PublicResponse),
+    /// With another address. It was judged as a redirect is, and not asked.
+    Redirect {
+        /// Where it leads, in normal form.
+        url: String,
+    },
+}
+
 /// The answer, whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PublicResponse {
@@ -100,6 +112,14 @@ impl PublicClient {
         Self { shared: Arc::new(Shared { policy, lookup, http: OnceLock::new() }) }
     }
 
+    /// Whether an address would be asked, as far as that can be said without asking a resolver.
+    ///
+    /// # Errors
+    /// Why it would not.
+    pub fn judge(&self, url: &str) -> Result<Target, Refusal> {
+        address::judge_url(url, &self.shared.policy)
+    }
+
     /// Asks, follows up to [`REDIRECTS_MAX`] redirects, and reads the body. A status that says failure is an answer like
     /// any other.
     ///
@@ -108,29 +128,56 @@ impl PublicClient {
     /// header, or the query or user information of an address.
     pub async fn get(&self, request: PublicRequest) -> Result<PublicResponse, PublicError> {
         let wait = request.timeout;
-        match timeout(wait, self.follow(request)).await {
-            Ok(answer) => answer,
-            Err(_elapsed) => Err(PublicError::TimedOut { ms: u64::try_from(wait.as_millis()).unwrap_or(u64::MAX) }),
-        }
+        timeout(wait, self.follow(request)).await.unwrap_or_else(|_elapsed| Err(timed_out(wait)))
+    }
+
+    /// Asks one address and follows no redirect: for who must look at each address before it is asked. Counting the
+    /// hops is the caller's part, as is sending no header to another origin that says who asks.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    pub async fn hop(&self, request: PublicRequest) -> Result<Hop, PublicError> {
+        let wait = request.timeout;
+        let hop = async {
+            let headers = headers(&request.headers)?;
+            let target = address::judge_url(&request.url, &self.shared.policy)?;
+            Ok(match self.step(&target, &headers, request.body_bytes_max).await? {
+                Step::Page(page) => Hop::Page(page),
+                Step::Redirect(next) => Hop::Redirect { url: next.url().to_string() },
+            })
+        };
+        timeout(wait, hop).await.unwrap_or_else(|_elapsed| Err(timed_out(wait)))
     }
 
     async fn follow(&self, request: PublicRequest) -> Result<PublicResponse, PublicError> {
-        let policy = &self.shared.policy;
         let mut headers = headers(&request.headers)?;
-        let mut target = address::judge_url(&request.url, policy)?;
+        let mut target = address::judge_url(&request.url, &self.shared.policy)?;
         for _ in 0..=REDIRECTS_MAX {
-            let response = self.ask(&target, &headers).await?;
-            let Some(location) = location(&response) else {
-                return read(response, &target, request.body_bytes_max).await;
+            let next = match self.step(&target, &headers, request.body_bytes_max).await? {
+                Step::Page(page) => return Ok(page),
+                Step::Redirect(next) => next,
             };
-            let next = address::judge_hop(&target, &location, policy)
-                .map_err(|refusal| PublicError::RedirectRefused { from: origin(&target), refusal })?;
             if next.url().origin() != target.url().origin() {
                 headers.retain(|(name, _)| IMPERSONAL.contains(&name.as_str()));
             }
             target = next;
         }
         Err(PublicError::TooManyRedirects { limit: REDIRECTS_MAX })
+    }
+
+    async fn step(
+        &self,
+        target: &Target,
+        headers: &[(HeaderName, HeaderValue)],
+        body_bytes_max: usize,
+    ) -> Result<Step, PublicError> {
+        let response = self.ask(target, headers).await?;
+        let Some(location) = location(&response) else {
+            return read(response, target, body_bytes_max).await.map(Step::Page);
+        };
+        address::judge_hop(target, &location, &self.shared.policy)
+            .map(Step::Redirect)
+            .map_err(|refusal| PublicError::RedirectRefused { from: origin(target), refusal })
     }
 
     /// One exchange, up to the head of the answer.
@@ -176,6 +223,16 @@ impl PublicClient {
             .build()?;
         Ok(self.shared.http.get_or_init(|| http))
     }
+}
+
+/// What one exchange came to.
+enum Step {
+    Page(PublicResponse),
+    Redirect(Target),
+}
+
+fn timed_out(wait: Duration) -> PublicError {
+    PublicError::TimedOut { ms: u64::try_from(wait.as_millis()).unwrap_or(u64::MAX) }
 }
 
 /// The headers as they go out.

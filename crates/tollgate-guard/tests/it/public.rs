@@ -15,7 +15,7 @@ use tokio::net::TcpListener;
 use tokio::task::{JoinHandle, JoinSet};
 use tollgate_guard::address::{Policy, Refusal};
 use tollgate_guard::client::ClientError;
-use tollgate_guard::public::{Lookup, PublicClient, PublicError, PublicRequest, PublicResponse, REDIRECTS_MAX};
+use tollgate_guard::public::{Hop, Lookup, PublicClient, PublicError, PublicRequest, PublicResponse, REDIRECTS_MAX};
 use tollgate_types::BoxFuture;
 
 use crate::address;
@@ -307,6 +307,26 @@ async fn redirects_are_followed_to_a_limit() {
     assert_eq!(beyond, Err(PublicError::TooManyRedirects { limit: REDIRECTS_MAX }));
     assert_eq!(world.heads().len(), 2 * (REDIRECTS_MAX + 1));
     assert_eq!(world.get("http://pub.example.test:P/latin").await.unwrap().body, b"/%FC");
+}
+
+#[tokio::test]
+async fn a_single_hop_says_where_it_leads_and_asks_nothing_there() {
+    let names = Names::of([("pub.example.test", &[&[OPEN]]), ("other.example.test", &[&[PRIVATE]])]);
+    let world = world(names, |path, port| match path {
+        "/away" => redirect("http://other.example.test:P/next?q#part", port),
+        "/inside" => redirect("http://127.0.0.1:P/", port),
+        _ => page("", path.as_bytes()),
+    });
+    let world = world.await;
+    let hop = async |path: &str| world.client.hop(world.request(&format!("http://pub.example.test:P{path}"))).await;
+    let Ok(Hop::Page(answer)) = hop("/plain").await else { unreachable!() };
+    assert_eq!(answer.body, b"/plain");
+    let url = format!("http://other.example.test:{}/next?q#part", world.port);
+    assert_eq!(hop("/away").await, Ok(Hop::Redirect { url }));
+    assert!(matches!(hop("/inside").await, Err(PublicError::RedirectRefused { .. })));
+    assert!(matches!(world.client.hop(world.request("http://[::1]:P/")).await, Err(PublicError::Refused(_))));
+    assert_eq!((world.heads().len(), world.names.asked()), (3, vec!["pub.example.test".to_owned()]));
+    world.assert_private_is_untouched();
 }
 
 #[tokio::test]
