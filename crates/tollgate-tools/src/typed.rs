@@ -1,6 +1,7 @@
 //! The glue between a tool as it is written (typed arguments in, text and a typed value out, on a thread that may
 //! block) and the port that the gate runs. It also derives both schemas, so that they can not disagree with the code.
 
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -47,6 +48,23 @@ pub(crate) struct Run {
     pub(crate) stop: Stop,
 }
 
+impl Run {
+    /// Waits for the world on this thread, no longer than the run may last.
+    pub(crate) fn wait<T>(&self, what: impl Future<Output = Result<T, ToolError>>) -> Result<T, ToolError> {
+        self.block_on(async {
+            tokio::select! {
+                done = what => done,
+                why = self.stop.ended() => Err(why),
+            }
+        })
+    }
+
+    /// Waits for what asks `stop` by itself.
+    pub(crate) fn block_on<T>(&self, what: impl Future<Output = T>) -> T {
+        tokio::runtime::Handle::current().block_on(what)
+    }
+}
+
 /// Whether a run must end: its asker went away, or its time is up.
 #[derive(Clone)]
 pub(crate) struct Stop {
@@ -67,11 +85,31 @@ impl Stop {
         Self { cancellation, clock, deadline, ends }
     }
 
+    /// The time, from an arbitrary origin.
+    pub(crate) fn now(&self) -> Duration {
+        self.clock.monotonic()
+    }
+
+    /// How long it may still take.
+    pub(crate) fn left(&self) -> Duration {
+        self.ends.saturating_sub(self.clock.monotonic())
+    }
+
+    /// Comes when it must end, and says why.
+    pub(crate) async fn ended(&self) -> ToolError {
+        let _ = tokio::time::timeout(self.left(), self.cancellation.cancelled()).await;
+        self.reason().unwrap_or_else(|| self.late())
+    }
+
+    /// What is said of a run whose time is up.
+    pub(crate) fn late(&self) -> ToolError {
+        ToolError::with_code(Code::Timeout, format!("not finished within {} ms", self.deadline.as_millis()))
+    }
+
     /// Why it must end, if it must.
     pub(crate) fn reason(&self) -> Option<ToolError> {
         if self.clock.monotonic() >= self.ends {
-            let ms = self.deadline.as_millis();
-            return Some(ToolError::with_code(Code::Timeout, format!("not finished within {ms} ms")));
+            return Some(self.late());
         }
         self.cancellation.is_cancelled().then(|| ToolError::with_code(Code::Cancelled, "the asker stopped waiting"))
     }

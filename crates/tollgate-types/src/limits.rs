@@ -50,6 +50,32 @@ pub const UPSTREAM_LIST_TIMEOUT_MS: u64 = 5_000;
 pub const HTTP_BODY_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Opening a connection.
 pub const HTTP_CONNECT_TIMEOUT_MS: u64 = 10_000;
+/// One page of the open web, decoded from its transfer.
+pub const PAGE_BYTES_MAX: usize = 5 * 1024 * 1024;
+/// What one call shows of a page.
+pub const PAGE_CHARS_MAX: usize = 20_000;
+/// Nesting of a page's elements.
+pub const PAGE_DEPTH_MAX: usize = 400;
+/// Pages kept so that their parts agree.
+pub const PAGES_KEPT_MAX: usize = 16;
+/// Their texts together; the one that was read last is kept in any case.
+pub const PAGES_KEPT_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// How long a page is kept.
+pub const PAGE_KEPT_MS: u64 = 10 * 60 * 1000;
+/// What is read of a `robots.txt`; RFC 9309 §2.5 asks for 500 KiB at least.
+pub const ROBOTS_BYTES_MAX: usize = 512 * 1024;
+/// How long a `robots.txt` is believed; RFC 9309 §2.4 allows a day.
+pub const ROBOTS_KEPT_MS: u64 = 60 * 60 * 1000;
+/// Hosts whose `robots.txt` is remembered.
+pub const ROBOTS_KEPT_MAX: usize = 128;
+/// The answer of a search engine.
+pub const SEARCH_BYTES_MAX: usize = 2 * 1024 * 1024;
+/// What a database's answer may hold; it ends early there.
+pub const DATABASE_ANSWER_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Waiting for a lock in a database.
+pub const DATABASE_LOCK_TIMEOUT_MS: u64 = 5_000;
+/// Tables that one listing shows.
+pub const TABLES_LISTED_MAX: usize = 500;
 /// A model server's silence: time to its first byte, and between two chunks.
 pub const MODEL_IDLE_TIMEOUT_MS: u64 = 120_000;
 /// One event of a model's stream.

@@ -15,6 +15,7 @@ use tollgate_tools::{HeaderValue, HttpSpec, HttpTool, ProgramTool, program_files
 use tollgate_types::{ApprovalChannel, Clock, Secret, SourceKind, Tool, Workspace};
 
 use crate::config::{Http, Loaded, Runs, TextOrSecret, ToolConfig};
+use crate::data;
 use crate::overlay::Overlays;
 use crate::servers::{self, Servers};
 use crate::{Error, Tollgate};
@@ -121,7 +122,8 @@ impl Builder {
         let env = environment(&self.loaded, &redactor, &mut warnings).await;
         let mut tools = self.tools;
         if self.has_builtins {
-            tools.extend(tollgate_tools::base(tollgate_tools::BaseOptions { databases: databases(&self.loaded) }));
+            let options = data::options(&self.loaded, &redactor, &mut warnings).await?;
+            tools.extend(tollgate_tools::base(options));
         }
         let mut read_only = Vec::new();
         for tool in self.loaded.tools()? {
@@ -221,10 +223,6 @@ fn take_over(store: &Store, recovery: &Recovery) -> io::Result<()> {
         })
         .collect();
     store.take_over(&unknown, &recovery.never_started).map_err(io::Error::other)
-}
-
-fn databases(loaded: &Loaded) -> BTreeMap<String, PathBuf> {
-    loaded.config.databases.iter().map(|(name, database)| (name.clone(), loaded.path(&database.sqlite))).collect()
 }
 
 async fn environment(loaded: &Loaded, redactor: &Redactor, warnings: &mut Vec<String>) -> BTreeMap<String, String> {

@@ -38,6 +38,7 @@
 
 mod builder;
 pub mod config;
+mod data;
 mod error;
 mod overlay;
 mod servers;

@@ -68,7 +68,7 @@ fn a_team_calls_waits_and_approves() {
     let (client, operator) = (key(&shop, "client"), key(&shop, "operator"));
     assert_eq!(server.ask("GET", "/api/v1/tools", "nonsense", "").0, 401);
     let (status, tools) = server.ask("GET", "/api/v1/tools", &client, "");
-    assert_eq!((status, tools["tools"].as_array().unwrap().len()), (200, 9));
+    assert_eq!((status, tools["tools"].as_array().unwrap().len()), (200, 12));
     let deploy = || server.ask("POST", "/api/v1/calls", &client, r#"{"tool":"deploy","arguments":{}}"#);
     let (status, waiting) = deploy();
     assert_eq!((status, &waiting["status"]), (200, &json!("waiting")));
@@ -97,7 +97,7 @@ fn keys_are_made_listed_and_revoked() {
     assert_eq!(listed.json()[0]["role"], "developer");
     assert!(!listed.stdout.contains(&secret) && !listed.stdout.contains("hash"));
     let server = Server::start(&shop, &[]);
-    assert_eq!(server.ask("GET", "/api/v1/tools", &secret, "").1["tools"].as_array().unwrap().len(), 8);
+    assert_eq!(server.ask("GET", "/api/v1/tools", &secret, "").1["tools"].as_array().unwrap().len(), 11);
     assert_eq!(shop.tollgate(&["keys", "revoke", "laptop"]).code, 0);
     #[cfg(unix)]
     assert_eq!(server.end(), Some(0));

@@ -61,7 +61,7 @@ fn both_eras_on_one_pipe() {
         json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
     assert_eq!(session.ask("initialize", hello)["result"]["protocolVersion"], "2025-11-25");
     let listed = session.ask("tools/list", json!({}));
-    assert_eq!(listed["result"]["tools"].as_array().unwrap().len(), 8);
+    assert_eq!(listed["result"]["tools"].as_array().unwrap().len(), 11);
     assert!(listed["result"].get("resultType").is_none());
     let call = json!({"name": "calculate", "arguments": {"expression": "1/3*3"}});
     let old = session.ask("tools/call", call.clone());

@@ -44,6 +44,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("process-wrap", &["tollgate-sandbox"]),
     ("reqwest", &["tollgate-guard"]),
     ("rusqlite", &["tollgate-store", "tollgate-tools"]),
+    ("tokio-postgres", &["tollgate-tools"]),
     ("axum", &["tollgate-server"]),
 ];
 

@@ -1,30 +1,22 @@
 //! `query_database`: one read-only statement on a database that the operator named.
 
-use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
 
-use rusqlite::types::{ToSqlOutput, Value as Sql, ValueRef};
-use rusqlite::{Row, ToSql};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tollgate_types::{
-    Category, Code, Cx, Output as Shape, OutputFormat, Permission, Risk, ToolDefinition, ToolError, input_schema,
+    Category, Cx, Output as Shape, OutputFormat, Permission, Risk, ToolDefinition, ToolError, input_schema,
 };
 
-use super::sqlite::Database;
-use crate::text::{count, cut, nearest, ticked, visible};
+use super::cell::table;
+use super::databases::{Database, Databases};
+use super::{postgres, sqlite};
+use crate::text::{count, visible};
 use crate::typed::{READS, Run, Typed, codes, words};
 
 const LIMIT_ROWS: usize = 100;
-const CELL_CHARS_MAX: usize = 2_000;
-/// What one answer may hold; it ends early there.
-const ANSWER_BYTES_MAX: usize = 4 * 1024 * 1024;
 const PARAMS_MAX: usize = 100;
-const NO_DATABASE_HINT: &str =
-    "the operator can add one to tollgate.toml:\n[databases.shop]\nsqlite = \"shop.db\"\nthen it is called `shop`";
 
 /// The arguments of `query_database`.
 #[derive(Deserialize, JsonSchema)]
@@ -33,11 +25,11 @@ pub(crate) struct Args {
     /// The name of the database.
     #[schemars(length(min = 1, max = 200))]
     database: String,
-    /// One SELECT in SQLite's dialect, at most 100,000 bytes; `?` stands for a parameter. `SELECT name, sql FROM
-    /// sqlite_schema` shows the tables, `PRAGMA table_info(name)` a table's columns.
+    /// One SELECT in the database's own dialect, at most 100,000 bytes. A parameter is `?` in SQLite, and `$1`, `$2` in
+    /// PostgreSQL.
     #[schemars(length(min = 1, max = 100_000))]
     sql: String,
-    /// The values for the `?`, in order, at most 100.
+    /// The values for the parameters, in order, at most 100.
     #[serde(default)]
     #[schemars(schema_with = "params_schema")]
     params: Vec<Value>,
@@ -59,41 +51,55 @@ fn params_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     })
 }
 
+/// What an engine is asked for.
+pub(super) struct Query<'a> {
+    pub(super) sql: &'a str,
+    /// Texts, numbers, booleans and nulls.
+    pub(super) params: &'a [Value],
+    /// How many rows to return.
+    pub(super) limit: usize,
+}
+
+impl Query<'_> {
+    /// There must be as many values as places.
+    pub(super) fn check_count(&self, wanted: usize, place: &str) -> Result<(), ToolError> {
+        let (given, wanted) = (self.params.len() as u64, wanted as u64);
+        if given == wanted {
+            return Ok(());
+        }
+        Err(ToolError::new(format!("the SQL has {} and params {given}", count(wanted, "parameter")))
+            .with_tool_code("PARAMETERS")
+            .with_hint(format!("give one value in params for each {place}, in order")))
+    }
+}
+
 /// The rows.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Output {
     /// The names of the columns, in order.
-    columns: Vec<String>,
-    /// The rows, each with one value a column: a number, a text (cut after 2,000 characters), null, or
-    /// `{"blob_bytes": n}`.
-    rows: Vec<Vec<Value>>,
+    pub(super) columns: Vec<String>,
+    /// The rows, each with one value a column: a number, a text (cut after about 2,000 characters), true, false, null,
+    /// or `{"blob_bytes": n}`. What JSON has no exact number for is a text.
+    pub(super) rows: Vec<Vec<Value>>,
     /// How many rows are returned.
     row_count: usize,
     /// Whether there are more rows than returned.
     more: bool,
 }
 
+impl Output {
+    pub(super) fn new(columns: Vec<String>, rows: Vec<Vec<Value>>, more: bool) -> Self {
+        Self { columns, row_count: rows.len(), rows, more }
+    }
+}
+
 pub(crate) struct QueryDatabase {
-    databases: BTreeMap<String, PathBuf>,
+    databases: Databases,
 }
 
 impl QueryDatabase {
-    pub(crate) fn new(databases: BTreeMap<String, PathBuf>) -> Self {
+    pub(crate) fn new(databases: Databases) -> Self {
         Self { databases }
-    }
-
-    fn path(&self, name: &str) -> Result<&Path, ToolError> {
-        let Some(path) = self.databases.get(name) else {
-            let error = ToolError::invalid("/database", format!("there is no database `{name}`"));
-            return Err(if self.databases.is_empty() {
-                error.with_hint(NO_DATABASE_HINT)
-            } else {
-                let near = nearest(name, self.databases.keys().cloned());
-                let mean = if near.is_empty() { String::new() } else { format!("did you mean {}? ", ticked(near)) };
-                error.with_hint(format!("{mean}the databases are {}", ticked(self.databases.keys())))
-            });
-        };
-        Ok(path)
     }
 }
 
@@ -102,34 +108,25 @@ impl Typed for QueryDatabase {
     type Output = Output;
 
     fn definition(&self) -> ToolDefinition {
-        let databases = if self.databases.is_empty() {
-            "No database is configured yet.".to_owned()
-        } else {
-            format!("Databases: {}.", ticked(self.databases.keys()))
-        };
-        let mut input_schema = input_schema::<Args>();
-        if !self.databases.is_empty()
-            && let Some(database) = input_schema.pointer_mut("/properties/database").and_then(Value::as_object_mut)
-        {
-            // The choice itself says more than a length.
-            database.retain(|key, _| !key.ends_with("Length"));
-            database.insert("enum".into(), self.databases.keys().map(String::as_str).collect());
-        }
         ToolDefinition {
             title: Some("Query a database".into()),
             when: Some("Use it for stored records: to look up, filter, count and sum.".into()),
             when_not: Some(
-                "It can not change data. For arithmetic without records use calculate; for text in files use \
-                 search_files."
+                "It can not change data. To see what there is use list_tables and describe_table; for arithmetic \
+                 without records calculate; for text in files search_files."
                     .into(),
             ),
             category: Category::Data,
-            tags: words(&["sql", "sqlite", "select", "table", "数据库", "查询", "表"]),
+            tags: words(&["sql", "sqlite", "postgresql", "select", "table", "数据库", "查询", "表"]),
             aliases: words(&["sql_query", "select_rows"]),
-            examples: self.databases.keys().next().map_or_else(Vec::new, |name| {
-                vec![json!({"database": name, "sql": "SELECT name, sql FROM sqlite_schema WHERE type = 'table'"})]
+            examples: self.databases.first().map_or_else(Vec::new, |(name, database)| {
+                let sql = match database {
+                    Database::Sqlite(_) => "SELECT upper(?) AS shout",
+                    Database::Postgres(_) => "SELECT upper($1) AS shout",
+                };
+                vec![json!({"database": name, "sql": sql, "params": ["hello"]})]
             }),
-            input_schema,
+            input_schema: self.databases.choice(input_schema::<Args>()),
             annotations: READS,
             risk: Risk::Read,
             permission: Permission::Read,
@@ -139,27 +136,29 @@ impl Typed for QueryDatabase {
                 ("SEVERAL_STATEMENTS", "there is more than one statement"),
                 ("NO_SUCH_TABLE", "there is no such table; the hint names the nearest"),
                 ("NO_SUCH_COLUMN", "there is no such column; the hint names the nearest"),
-                ("PARAMETERS", "the number of params and of `?` differ"),
+                ("NO_PERMISSION", "the database does not let its reader see that"),
+                ("PARAMETERS", "the number of params and of places differ"),
                 ("SQL", "the SQL can not be run; the hint shows the place"),
                 ("TOO_LARGE", "a value or the statement is too large"),
-                ("BUSY", "somebody is writing to the database"),
+                ("BUSY", "somebody is writing to the database, or too many are reading"),
                 ("NO_DATABASE", "the file of the database is not there"),
-                ("UNUSABLE", "the file of the database can not be read"),
+                ("UNREACHABLE", "the server of the database does not answer"),
+                ("UNUSABLE", "the database can not be read; the operator must look"),
             ]),
             ..ToolDefinition::new(
                 "query_database",
                 format!(
-                    "Runs one read-only SQL SELECT on a configured SQLite database and returns the rows as a table: \
-                     100 unless limit says otherwise, a text cut after 2,000 characters, a BLOB as its size. \
-                     {databases}"
+                    "Runs one read-only SQL SELECT on a configured database and returns the rows as a table: 100 unless \
+                     limit says otherwise, a text cut after about 2,000 characters, bytes as their number. {}",
+                    self.databases.sentence()
                 ),
             )
         }
     }
 
     fn check(&self, args: &Args, _: &Cx) -> Result<(), ToolError> {
-        self.path(&args.database)?;
-        args.params.iter().enumerate().try_for_each(|(index, value)| parameter(index, value).map(drop))
+        self.databases.get(&args.database)?;
+        args.params.iter().enumerate().try_for_each(|(index, value)| check_parameter(index, value))
     }
 
     fn preview(&self, args: &Args, _: &Cx) -> Option<String> {
@@ -172,110 +171,28 @@ impl Typed for QueryDatabase {
     }
 
     fn run(&self, args: Args, run: &Run) -> Result<(String, Output), ToolError> {
-        let path = self.path(&args.database)?;
-        let params = args
-            .params
-            .iter()
-            .enumerate()
-            .map(|(index, value)| parameter(index, value))
-            .collect::<Result<Vec<_>, _>>()?;
-        let database = Database::open(&args.database, path, &run.stop)?;
-        let output = select(&database, &args.sql, &params, args.limit)?;
-        Ok((table(&output), output))
+        let database = self.databases.get(&args.database)?;
+        args.params.iter().enumerate().try_for_each(|(index, value)| check_parameter(index, value))?;
+        let query = Query { sql: &args.sql, params: &args.params, limit: args.limit };
+        let output = match database {
+            Database::Sqlite(path) => sqlite::select(&args.database, path, &query, &run.stop)?,
+            Database::Postgres(postgres) => postgres::select(&args.database, postgres, &query, run)?,
+        };
+        Ok((shown(&output), output))
     }
 }
 
-/// A parameter as SQLite takes it.
-struct Parameter<'a>(&'a Value);
-
-impl ToSql for Parameter<'_> {
-    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
-        Ok(match self.0 {
-            Value::Bool(flag) => ToSqlOutput::Owned(Sql::Integer(i64::from(*flag))),
-            Value::Number(number) => ToSqlOutput::Owned(match number.as_i64() {
-                Some(integer) => Sql::Integer(integer),
-                None => Sql::Real(number.as_f64().unwrap_or(f64::NAN)),
-            }),
-            Value::String(text) => ToSqlOutput::Borrowed(ValueRef::Text(text.as_bytes())),
-            Value::Null | Value::Array(_) | Value::Object(_) => ToSqlOutput::Owned(Sql::Null),
-        })
-    }
-}
-
-fn parameter(index: usize, value: &Value) -> Result<Parameter<'_>, ToolError> {
+fn check_parameter(index: usize, value: &Value) -> Result<(), ToolError> {
     let wrong = match value {
         Value::Array(_) | Value::Object(_) => "must be a text, a number, true, false or null",
         Value::Number(number) if number.is_u64() && !number.is_i64() => "too large for a 64-bit integer",
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => return Ok(Parameter(value)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => return Ok(()),
     };
     Err(ToolError::invalid(format!("/params/{index}"), wrong))
 }
 
-fn select(database: &Database, sql: &str, params: &[Parameter<'_>], limit: usize) -> Result<Output, ToolError> {
-    let mut statement = match database.prepare(sql) {
-        Err(error) if sql.trim().is_empty() => return Err(ToolError { code: Code::InvalidArguments, ..error }),
-        statement => statement?,
-    };
-    let wanted = statement.parameter_count();
-    if wanted != params.len() {
-        let (given, wanted) = (params.len() as u64, wanted as u64);
-        return Err(ToolError::new(format!("the SQL has {} and params {given}", count(wanted, "parameter")))
-            .with_tool_code("PARAMETERS")
-            .with_hint("give one value in params for each `?`, in order"));
-    }
-    let columns: Vec<String> = statement.column_names().map(str::to_owned).collect();
-    let failed = |error: &rusqlite::Error| database.explain(error, sql);
-    let mut found = statement.query(rusqlite::params_from_iter(params)).map_err(|error| failed(&error))?;
-    let mut rows = Vec::new();
-    let mut size = 0;
-    let mut more = false;
-    while let Some(row) = found.next().map_err(|error| failed(&error))? {
-        if rows.len() >= limit || size > ANSWER_BYTES_MAX {
-            more = true;
-            break;
-        }
-        let cells = cells(row, columns.len(), &mut size).map_err(|error| failed(&error))?;
-        rows.push(cells);
-    }
-    Ok(Output { columns, row_count: rows.len(), rows, more })
-}
-
-fn cells(row: &Row<'_>, columns: usize, size: &mut usize) -> rusqlite::Result<Vec<Value>> {
-    (0..columns)
-        .map(|index| {
-            *size += 8;
-            Ok(match row.get_ref(index)? {
-                ValueRef::Null => Value::Null,
-                ValueRef::Integer(integer) => integer.into(),
-                // JSON has no infinity; its name is better than null.
-                ValueRef::Real(real) if real.is_infinite() => real.to_string().into(),
-                ValueRef::Real(real) => real.into(),
-                ValueRef::Text(text) => {
-                    let text = String::from_utf8_lossy(text);
-                    let text = cut(&text, CELL_CHARS_MAX).into_owned();
-                    *size += text.len();
-                    text.into()
-                }
-                ValueRef::Blob(blob) => json!({ "blob_bytes": blob.len() }),
-            })
-        })
-        .collect()
-}
-
-/// A Markdown table: what models have read most of.
-fn table(output: &Output) -> String {
-    let mut text = String::new();
-    let mut push_row = |cells: &mut dyn Iterator<Item = Cow<'_, str>>| {
-        for cell in cells {
-            let _ = write!(text, "| {cell} ");
-        }
-        text.push_str("|\n");
-    };
-    push_row(&mut output.columns.iter().map(|name| escape(name)));
-    push_row(&mut output.columns.iter().map(|_| Cow::Borrowed("---")));
-    for row in &output.rows {
-        push_row(&mut row.iter().map(cell));
-    }
+fn shown(output: &Output) -> String {
+    let mut text = table(&output.columns, output.rows.iter().map(Vec::as_slice));
     let rows = count(output.row_count as u64, "row");
     if output.more {
         let _ = write!(text, "\n{rows} shown; there are more: add conditions, aggregate, or raise limit");
@@ -283,22 +200,4 @@ fn table(output: &Output) -> String {
         let _ = write!(text, "\n{rows}");
     }
     text
-}
-
-fn cell(value: &Value) -> Cow<'_, str> {
-    match value {
-        Value::Null => "NULL".into(),
-        Value::String(text) => escape(text),
-        Value::Object(blob) => {
-            format!("({} bytes)", blob.get("blob_bytes").and_then(Value::as_u64).unwrap_or(0)).into()
-        }
-        other => other.to_string().into(),
-    }
-}
-
-fn escape(text: &str) -> Cow<'_, str> {
-    if !text.contains(['|', '\n', '\r']) {
-        return text.into();
-    }
-    text.replace('|', "\\|").replace("\r\n", "<br>").replace(['\n', '\r'], "<br>").into()
 }

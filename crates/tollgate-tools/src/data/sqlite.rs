@@ -1,6 +1,9 @@
 //! A SQLite file opened so that nothing but reading is possible: read-only file, `query_only`, and an authorizer that
 //! lets through only what reads. Time and cancellation end a statement under way.
 
+mod schema;
+mod select;
+
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
@@ -12,6 +15,9 @@ use tollgate_types::ToolError;
 
 use crate::text::{nearest, ticked};
 use crate::typed::Stop;
+
+pub(super) use schema::{describe, list};
+pub(super) use select::select;
 
 const SQL_BYTES_MAX: i32 = 100_000;
 /// One value or row inside SQLite.
@@ -35,16 +41,16 @@ const PRAGMAS: [&str; 8] = [
 const FUNCTIONS_DENIED: [&str; 5] = ["load_extension", "readfile", "writefile", "edit", "fts3_tokenizer"];
 
 /// An open database.
-pub(crate) struct Database {
+pub(super) struct Connected {
     connection: Connection,
     /// What the authorizer refused last.
     refused: Arc<Mutex<Option<String>>>,
     stop: Stop,
 }
 
-impl Database {
+impl Connected {
     /// Opens `path` for reading.
-    pub(crate) fn open(name: &str, path: &Path, stop: &Stop) -> Result<Self, ToolError> {
+    pub(super) fn open(name: &str, path: &Path, stop: &Stop) -> Result<Self, ToolError> {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let unusable = |error: Error| {
             let code = if path.is_file() { "UNUSABLE" } else { "NO_DATABASE" };
@@ -60,13 +66,13 @@ impl Database {
     }
 
     /// Prepares the one statement of `sql`.
-    pub(crate) fn prepare(&self, sql: &str) -> Result<Statement<'_>, ToolError> {
+    pub(super) fn prepare(&self, sql: &str) -> Result<Statement<'_>, ToolError> {
         let statement = self.connection.prepare(sql).map_err(|error| self.explain(&error, sql))?;
         if statement.readonly() { Ok(statement) } else { Err(only_reads("a statement that writes")) }
     }
 
     /// What went wrong, as the model should read it.
-    pub(crate) fn explain(&self, error: &Error, sql: &str) -> ToolError {
+    pub(super) fn explain(&self, error: &Error, sql: &str) -> ToolError {
         if let Some(reason) = self.stop.reason() {
             return reason.with_hint("ask for less: add conditions, or aggregate over an indexed column");
         }
@@ -117,7 +123,7 @@ impl Database {
             let hint = match (near.is_empty(), columns.is_empty()) {
                 (false, _) => format!("did you mean {}? texts stand in single quotes", ticked(near)),
                 (true, false) => format!("the columns are {}", ticked(columns.iter().take(TABLES_SHOWN_MAX))),
-                (true, true) => "`PRAGMA table_info(name)` shows a table's columns".to_owned(),
+                (true, true) => "describe_table shows a table's columns".to_owned(),
             };
             return error.with_tool_code("NO_SUCH_COLUMN").with_hint(hint);
         }

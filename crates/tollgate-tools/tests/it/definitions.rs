@@ -3,12 +3,18 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
-use tollgate_tools::BaseOptions;
-use tollgate_types::SourceKind;
+use tollgate_tools::{BaseOptions, Database, Postgres, SearchConfig, SearchKind};
+use tollgate_types::{Secret, SourceKind};
 
 fn definitions() -> Vec<tollgate_types::ToolDefinition> {
-    let databases = BTreeMap::from([("shop".to_owned(), "shop.db".into())]);
-    tollgate_tools::base(BaseOptions { databases }).iter().map(|tool| tool.definition()).collect()
+    let orders = Postgres::new(&Secret::new("postgres://reader:zq@db.example/orders"), ".".as_ref()).unwrap();
+    let databases = BTreeMap::from([
+        ("orders".to_owned(), Database::Postgres(Box::new(orders))),
+        ("shop".to_owned(), Database::Sqlite("shop.db".into())),
+    ]);
+    let search = Some(SearchConfig::new(SearchKind::Searxng, "https://search.example", None).unwrap());
+    let options = BaseOptions { databases, search, ..BaseOptions::default() };
+    tollgate_tools::base(options).iter().map(|tool| tool.definition()).collect()
 }
 
 /// What a model reads: a change of wording is a change of behaviour.
@@ -23,6 +29,13 @@ fn what_a_model_reads() {
         })
         .collect();
     insta::assert_json_snapshot!(tools);
+}
+
+#[test]
+fn without_an_engine_nothing_is_searched() {
+    let tools = tollgate_tools::base(BaseOptions::default());
+    let names: Vec<String> = tools.iter().map(|tool| tool.definition().name).collect();
+    assert!(names.contains(&"fetch_page".to_owned()) && !names.contains(&"search_web".to_owned()), "{names:?}");
 }
 
 #[test]

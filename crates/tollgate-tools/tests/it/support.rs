@@ -84,10 +84,10 @@ pub(crate) struct House {
 
 impl House {
     pub(crate) fn new() -> Self {
-        Self::with(BTreeMap::new())
+        Self::with(BaseOptions::default())
     }
 
-    pub(crate) fn with(databases: BTreeMap<String, PathBuf>) -> Self {
+    pub(crate) fn with(options: BaseOptions) -> Self {
         let dir = TempDir::new().unwrap();
         let base = dir.path().canonicalize().unwrap();
         let (root, outside) = (base.join("ws"), base.join("outside"));
@@ -95,10 +95,7 @@ impl House {
         std::fs::create_dir(&outside).unwrap();
         let house = Self {
             cx: cx(&root, vec![root.join(".tollgate"), root.join("tollgate.toml")]),
-            tools: tollgate_tools::base(BaseOptions { databases })
-                .into_iter()
-                .map(|tool| (tool.definition().name, tool))
-                .collect(),
+            tools: tollgate_tools::base(options).into_iter().map(|tool| (tool.definition().name, tool)).collect(),
             _dir: dir,
             root,
             outside,

@@ -57,7 +57,7 @@ impl ConfigError {
         let key = key_at(text, offset);
         let hint = if message.starts_with("unknown field") {
             "the keys are listed in docs/config.md".to_owned()
-        } else if key.as_deref().is_some_and(|key| key.ends_with("api_key")) {
+        } else if key.as_deref().is_some_and(|key| key.ends_with("api_key") || key.ends_with(".postgres")) {
             "never the secret itself: write { env = \"NAME\" }, { file = \"PATH\" } or { command = [\"PROGRAM\"] }"
                 .to_owned()
         } else {
@@ -76,7 +76,7 @@ fn redacted(text: &str, line: usize, column: usize) -> (String, usize) {
             offset = shown.len() + column.min(one.trim_end().len());
         }
         // Whatever stands at a key for secrets is not shown at all.
-        match one.split_once('=').filter(|(key, _)| key.trim() == "api_key") {
+        match one.split_once('=').filter(|(key, _)| matches!(key.trim(), "api_key" | "postgres")) {
             Some((key, _)) => shown.push_str(&format!("{key}= …\n")),
             None => shown.push_str(&redactor.text(one)),
         }

@@ -1,5 +1,6 @@
 //! `tollgate.toml`: every key has a default, and with no file at all everything works in the current folder.
 
+mod data;
 mod error;
 mod fault;
 mod find;
@@ -15,6 +16,7 @@ use serde::Deserialize;
 use tollgate_types::ToolDefinition;
 use toml::Spanned;
 
+pub use data::{Database, DatabaseKind, Engine, Search};
 pub use error::ConfigError;
 pub use find::{Found, find};
 pub use limit::{CountedBy, Limit};
@@ -49,8 +51,12 @@ pub struct Config {
     pub limit: Vec<Spanned<Limit>>,
     /// Model servers; `default` is used unless `--model` names another.
     pub models: BTreeMap<String, Model>,
-    /// Databases that `query_database` reads.
-    pub databases: BTreeMap<String, Database>,
+    /// Databases that `query_database`, `list_tables` and `describe_table` read.
+    #[schemars(with = "BTreeMap<String, Database>")]
+    pub databases: BTreeMap<String, Spanned<Database>>,
+    /// The search engine; without one there is no `search_web`.
+    #[schemars(with = "Option<Search>")]
+    pub search: Option<Spanned<Search>>,
     /// Programs and HTTP requests as tools.
     #[schemars(with = "Vec<ToolSchema>")]
     pub tool: Vec<Spanned<toml::Table>>,
@@ -76,6 +82,7 @@ impl Default for Config {
             limit: Vec::new(),
             models: BTreeMap::new(),
             databases: BTreeMap::new(),
+            search: None,
             tool: Vec::new(),
             tools: BTreeMap::new(),
             mcp: BTreeMap::new(),
@@ -143,14 +150,6 @@ pub enum Api {
     /// OpenAI Chat Completions and what follows it.
     #[default]
     Chat,
-}
-
-/// `[databases.NAME]`.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Database {
-    /// An SQLite file. Relative to the file's folder.
-    pub sqlite: PathBuf,
 }
 
 /// `[mcp.NAME]`: a program with `command`, or an endpoint with `url`. Its tools are `mcp__NAME__TOOL`.
@@ -313,6 +312,8 @@ impl Loaded {
         loaded.tools()?;
         loaded.roles()?;
         loaded.config.mcp.iter().try_for_each(|(name, server)| loaded.mcp_kind(name, server).map(drop))?;
+        loaded.config.databases.iter().try_for_each(|(name, base)| loaded.database_kind(name, base).map(drop))?;
+        loaded.search_url()?;
         Ok(loaded)
     }
 
@@ -405,28 +406,5 @@ impl Loaded {
             (Some(command), None) => Ok(McpKind::Program(command)),
             (None, Some(url)) => Ok(McpKind::Endpoint(url)),
         }
-    }
-
-    /// The files that secrets are read from.
-    pub fn secret_files(&self) -> Vec<PathBuf> {
-        let models = self.config.models.values();
-        let keys = models.clone().filter_map(|model| model.api_key.as_ref());
-        let headers = models.flat_map(|model| model.headers.values());
-        let values = headers.chain(self.config.env.values()).filter_map(TextOrSecret::source);
-        let tools = self.tools().unwrap_or_default();
-        let tool_headers = tools.iter().filter_map(|tool| match &tool.runs {
-            Runs::Http(http) => Some(http.headers.values()),
-            Runs::Command(_) => None,
-        });
-        let in_tools = tool_headers.flatten().filter_map(TextOrSecret::source);
-        let servers = self.config.mcp.values().map(Spanned::get_ref);
-        let in_servers = servers.flat_map(|server| server.env.values().chain(server.headers.values()));
-        let in_servers = in_servers.filter_map(TextOrSecret::source);
-        keys.chain(values)
-            .chain(in_tools)
-            .chain(in_servers)
-            .filter_map(SecretSource::file)
-            .map(|path| self.path(path))
-            .collect()
     }
 }

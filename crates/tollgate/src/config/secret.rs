@@ -14,6 +14,9 @@ use serde::{Deserialize, Deserializer};
 use tollgate_guard::redact::SECRET_BYTES_MIN;
 use tollgate_sandbox::Launch;
 use tollgate_types::{CancellationToken, Secret};
+use toml::Spanned;
+
+use super::{Loaded, Runs};
 
 /// A secret's source: exactly one of `env`, `file` and `command`.
 #[derive(Debug, Clone, PartialEq, Eq, JsonSchema)]
@@ -130,12 +133,39 @@ impl SecretSource {
         }
     }
 
-    fn describe(&self) -> String {
+    /// Which source it is, for a message.
+    pub(crate) fn describe(&self) -> String {
         match self {
             Self::Env(name) => format!("the environment variable `{name}`"),
             Self::File(path) => format!("the file `{}`", path.display()),
             Self::Command(command) => format!("the command `{}`", command.join(" ")),
         }
+    }
+}
+
+impl Loaded {
+    /// The files that secrets are read from.
+    pub fn secret_files(&self) -> Vec<PathBuf> {
+        let config = &self.config;
+        let models = config.models.values();
+        let keys = models.clone().filter_map(|model| model.api_key.as_ref());
+        let headers = models.flat_map(|model| model.headers.values());
+        let tools = self.tools().unwrap_or_default();
+        let tool_headers = tools.iter().filter_map(|tool| match &tool.runs {
+            Runs::Http(http) => Some(http.headers.values()),
+            Runs::Command(_) => None,
+        });
+        let servers = config.mcp.values().map(Spanned::get_ref);
+        let in_servers = servers.flat_map(|server| server.env.values().chain(server.headers.values()));
+        let values = headers.chain(config.env.values()).chain(tool_headers.flatten()).chain(in_servers);
+        let databases = config.databases.values().filter_map(|database| database.get_ref().postgres.as_ref());
+        let search = config.search.iter().filter_map(|search| search.get_ref().api_key.as_ref());
+        keys.chain(values.filter_map(TextOrSecret::source))
+            .chain(databases)
+            .chain(search)
+            .filter_map(SecretSource::file)
+            .map(|path| self.path(path))
+            .collect()
     }
 }
 

@@ -15,9 +15,23 @@ fn fault(text: &str) -> (usize, String, String) {
     (error.line, tail, error.hint.unwrap_or_default())
 }
 
+/// What is written, the line of its fault, parts of what is said, and part of what would be right.
+type Case<'a> = (&'a str, usize, &'a [&'a str], &'a str);
+
+fn assert_faults(cases: &[Case<'_>]) {
+    for (text, line, parts, right) in cases {
+        let (found, shown, hint) = fault(text);
+        assert_eq!(found, *line, "{text:?}: {shown}");
+        for part in *parts {
+            assert!(shown.contains(part), "{text:?}: {shown}");
+        }
+        assert!(hint.contains(right), "{text:?}: {hint}");
+    }
+}
+
 #[test]
 fn every_fault_has_its_place_and_what_would_be_right() {
-    let cases: &[(&str, usize, &[&str], &str)] = &[
+    let cases: &[Case<'_>] = &[
         ("data_dir = \n", 1, &[":1:"], "docs/config.md"),
         ("workspce = \".\"\n", 1, &["`workspce`", "unknown field"], "did you mean `workspace`?"),
         ("# one\n\n[server]\nbind = 7373\n", 4, &[":4:", "`server.bind`", "expected a string"], "config"),
@@ -66,14 +80,37 @@ fn every_fault_has_its_place_and_what_would_be_right() {
             "did you mean `sqlite`?",
         ),
     ];
-    for (text, line, parts, right) in cases {
-        let (found, shown, hint) = fault(text);
-        assert_eq!(found, *line, "{text:?}: {shown}");
-        for part in *parts {
-            assert!(shown.contains(part), "{text:?}: {shown}");
-        }
-        assert!(hint.contains(right), "{text:?}: {hint}");
-    }
+    assert_faults(cases);
+}
+
+#[test]
+fn a_database_and_an_engine_say_enough_and_not_too_much() {
+    let cases: &[Case<'_>] = &[
+        ("\n[databases.shop]\n", 2, &[":2:", "`databases.shop`", "neither `sqlite` nor `postgres`"], "postgres = {"),
+        (
+            "[databases.shop]\nsqlite = \"a\"\npostgres = { env = \"E\" }\n",
+            1,
+            &["`databases.shop`", "both `sqlite` and `postgres`"],
+            "sqlite = ",
+        ),
+        (
+            "[databases.shop]\npostgres = \"postgres://u:sk-123@h/d\"\n",
+            2,
+            &[":2:", "`databases.shop.postgres`", "a text stands here"],
+            "never the secret itself",
+        ),
+        ("[search]\nkind = \"altavista\"\n", 2, &["`search.kind`", "unknown value `altavista`"], "config"),
+        ("[search]\nkind = \"searxng\"\n", 1, &["`search.base_url`", "SearXNG needs one"], "https://"),
+        (
+            "# a\n[search]\nkind = \"searxng\"\nbase_url = \"search.example\"\n",
+            4,
+            &[":4:", "`search.base_url`", "does not begin with"],
+            "base_url = \"https://",
+        ),
+        ("[search]\nkind = \"brave\"\n", 1, &["`search.api_key`", "Brave wants one"], "api_key = { env"),
+        ("[search]\nkind = \"brave\"\nkey = \"k\"\n", 3, &["`search.key`", "unknown field `key`"], ""),
+    ];
+    assert_faults(cases);
 }
 
 /// What only shows once the parts are put together.

@@ -67,7 +67,7 @@ async fn a_function_is_a_tool() {
     let outcome = gate.call(&alice(), Call::tool("get_weather", json!({"city": "北京", "unit": "kelvin"}))).await;
     assert_eq!(outcome.code(), Some(Code::InvalidArguments));
     let names: Vec<String> = gate.list(&alice()).await.iter().map(|tool| tool.name.clone()).collect();
-    assert_eq!(names.len(), 9, "its own and the eight: {names:?}");
+    assert_eq!(names.len(), 12, "its own and the eleven: {names:?}");
 }
 
 #[tokio::test]

@@ -4,4 +4,5 @@
 
 mod agent;
 mod configuration;
+mod data;
 mod library;

@@ -13,7 +13,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde::Serialize;
-use tollgate::config::{Loaded, Runs};
+use tollgate::config::{DatabaseKind, Loaded, Runs};
 use tollgate::mcp::upstream::Quarantined;
 
 use super::configuration;
@@ -65,7 +65,7 @@ pub(crate) async fn run(global: &Global, offline: bool, wait_seconds: u64) -> Re
     findings.push(workspace(&loaded.workspace()));
     findings.extend(state::examine(&loaded).await);
     findings.extend(secrets::examine(&loaded).await);
-    findings.extend(databases(&loaded));
+    findings.extend(databases(&loaded).await?);
     findings.extend(tools(&loaded)?);
     let wait = (!offline).then(|| Duration::from_secs(wait_seconds));
     findings.extend(servers::examine(global, &loaded, wait).await?);
@@ -92,26 +92,34 @@ async fn whole(global: &Global, loaded: &Loaded) -> Result<Finding, Failure> {
     })
 }
 
-fn databases(loaded: &Loaded) -> Vec<Finding> {
-    let databases = loaded.config.databases.iter().map(|(name, database)| {
-        let (what, path) = (format!("database {name}"), loaded.path(&database.sqlite));
-        let opened = path.metadata().and_then(|metadata| {
-            // Whoever opens a pipe waits for its other end.
-            metadata.is_file().then(|| std::fs::File::open(&path)).transpose()
+async fn databases(loaded: &Loaded) -> Result<Vec<Finding>, Failure> {
+    let mut findings = Vec::new();
+    for (name, database) in &loaded.config.databases {
+        findings.push(match loaded.database_kind(name, database)? {
+            DatabaseKind::Sqlite(path) => sqlite(name, &loaded.path(path)),
+            DatabaseKind::Postgres(source) => secrets::postgres(name, source, loaded).await,
         });
-        match opened {
-            Ok(Some(_)) => Finding::well(what, path.display().to_string()),
-            Ok(None) => {
-                let mend = format!("correct `sqlite` of [databases.{name}]");
-                Finding::ailing(what, format!("`{}` is not a file", path.display()), mend)
-            }
-            Err(error) => {
-                let mend = format!("ls -l {}", program::word(&path.display().to_string()));
-                Finding::ailing(what, format!("`{}`: {error}", path.display()), mend)
-            }
-        }
+    }
+    Ok(findings)
+}
+
+fn sqlite(name: &str, path: &Path) -> Finding {
+    let what = format!("database {name}");
+    let opened = path.metadata().and_then(|metadata| {
+        // Whoever opens a pipe waits for its other end.
+        metadata.is_file().then(|| std::fs::File::open(path)).transpose()
     });
-    databases.collect()
+    match opened {
+        Ok(Some(_)) => Finding::well(what, path.display().to_string()),
+        Ok(None) => {
+            let mend = format!("correct `sqlite` of [databases.{name}]");
+            Finding::ailing(what, format!("`{}` is not a file", path.display()), mend)
+        }
+        Err(error) => {
+            let mend = format!("ls -l {}", program::word(&path.display().to_string()));
+            Finding::ailing(what, format!("`{}`: {error}", path.display()), mend)
+        }
+    }
 }
 
 fn workspace(path: &Path) -> Finding {

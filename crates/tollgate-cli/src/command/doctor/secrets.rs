@@ -26,6 +26,7 @@ pub(super) async fn examine(loaded: &Loaded) -> Vec<Finding> {
             findings.push(Finding::ailing(format!("tool {}", tool.definition.name), format!("{name}: {why}"), mend));
         }
     }
+    findings.extend(search(loaded).await);
     findings.extend(loaded.secret_files().iter().filter_map(|path| exposed(path)));
     findings
 }
@@ -46,6 +47,28 @@ async fn models(loaded: &Loaded) -> Vec<Finding> {
         });
     }
     findings
+}
+
+/// A PostgreSQL server. Its connection string holds a password, so nothing of it is shown.
+pub(super) async fn postgres(name: &str, source: &SecretSource, loaded: &Loaded) -> Finding {
+    let what = format!("database {name}");
+    match source.resolve(&loaded.folder).await {
+        Ok(_) => Finding::well(what, "PostgreSQL"),
+        Err(why) => Finding::ailing(what, why, mend(source, loaded)),
+    }
+}
+
+async fn search(loaded: &Loaded) -> Option<Finding> {
+    let url = loaded.search_url().ok().flatten()?;
+    let source = loaded.config.search.as_ref()?.get_ref().api_key.as_ref();
+    let why = match source {
+        Some(source) => source.resolve(&loaded.folder).await.err().map(|why| (why, mend(source, loaded))),
+        None => None,
+    };
+    Some(match why {
+        None => Finding::well("search", url),
+        Some((why, mend)) => Finding::ailing("search", why, mend),
+    })
 }
 
 /// The values of a table that are not to be had: their names, why, and what mends it.
