@@ -16,7 +16,17 @@ from fastmcp.client.transports import StdioTransport
 
 TOLLGATE = os.environ["TOLLGATE"]
 INSPECTOR = os.environ["INSPECTOR"]
-READER = {"calculate", "read_file", "list_files", "search_files", "query_database", "read_result"}
+READER = {
+    "calculate",
+    "read_file",
+    "list_files",
+    "search_files",
+    "query_database",
+    "list_tables",
+    "describe_table",
+    "fetch_page",
+    "read_result",
+}
 
 
 def check(name, fact):
@@ -68,7 +78,7 @@ def inspector(folder, *args):
 
 def inspector_lists_and_calls(folder):
     tools = {tool["name"]: tool for tool in inspector(folder, "--method", "tools/list")["tools"]}
-    check("the inspector lists eight tools", set(tools) == READER | {"write_file", "edit_file"})
+    check("the inspector lists eleven tools", set(tools) == READER | {"write_file", "edit_file"})
     check("each with an output schema", all("outputSchema" in tool for tool in tools.values()))
     call = ["--method", "tools/call", "--tool-name"]
     result = inspector(folder, *call, "calculate", "--tool-arg", "expression=2^64")
