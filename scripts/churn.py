@@ -276,42 +276,49 @@ def warm(clients):
         clients.post("/api/v1/calls", {"tool": f"mcp__{name}__echo", "arguments": {}}, timeout=90)
 
 
+def churn(folder, server, port, key, operator):
+    tally = Tally()
+    clients = Clients(folder, port, key, tally)
+    warm(clients)
+    at_rest, at_work = descriptors(server.pid), len(children(server.pid))
+    clients.until = time.monotonic() + SECONDS
+    killer = threading.Thread(target=kill_victims, args=(folder, server, clients.until, tally))
+    for thread in [*clients.threads, killer]:
+        thread.start()
+    for thread in [*clients.threads, killer]:
+        thread.join()
+    print(", ".join(f"{count} × {kind}" for kind, count in sorted(tally.ends.items())))
+    print(f"slowest answer of a server that behaves: {tally.slowest * 1000:.0f} ms")
+    assert not tally.faults, f"{len(tally.faults)} faults, the first: {tally.faults[:5]}"
+    assert tally.ends["killed a server"] > 0 and tally.ends["session"] > 0 and tally.ends["stdio"] > 0
+
+    wait_for("no call is under way", lambda: metric(port, operator, "tollgate_calls_in_flight") == 0)
+    assert metric(port, operator, "tollgate_mcp_sessions") == 0, "sessions are left"
+    warm(clients)
+    wait_for("only this server's own processes", lambda: set(processes(folder)) <= {server.pid, *own(server)})
+    living = children(server.pid)
+    assert len(living) <= at_work and all(state != "Z" for _, state in living), living
+    wait_for(f"{at_rest} descriptors", lambda: descriptors(server.pid) <= at_rest)
+    print(f"left: {len(living)} of {at_work} processes, {descriptors(server.pid)} of {at_rest} descriptors, no session")
+
+    server.send_signal(signal.SIGTERM)
+    assert server.wait(30) == 0
+    wait_for("no process is left", lambda: not processes(folder))
+    verified = subprocess.run([TOLLGATE, "audit", "verify"], cwd=folder, capture_output=True, text=True)
+    assert verified.returncode == 0, verified.stdout
+    print(f"went down in good order; {json.loads(verified.stdout)['records']} records, verified")
+
+
 def main():
     SERVERS["victim"] = (["legacy", "killable"], None)
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name).resolve()
         (folder / "tollgate.toml").write_text(config())
         server, port, key, operator = start(folder)
-        tally = Tally()
-        clients = Clients(folder, port, key, tally)
-        warm(clients)
-        at_rest, at_work = descriptors(server.pid), len(children(server.pid))
-        clients.until = time.monotonic() + SECONDS
-        killer = threading.Thread(target=kill_victims, args=(folder, server, clients.until, tally))
-        for thread in [*clients.threads, killer]:
-            thread.start()
-        for thread in [*clients.threads, killer]:
-            thread.join()
-        print(", ".join(f"{count} × {kind}" for kind, count in sorted(tally.ends.items())))
-        print(f"slowest answer of a server that behaves: {tally.slowest * 1000:.0f} ms")
-        assert not tally.faults, f"{len(tally.faults)} faults, the first: {tally.faults[:5]}"
-        assert tally.ends["killed a server"] > 0 and tally.ends["session"] > 0 and tally.ends["stdio"] > 0
-
-        wait_for("no call is under way", lambda: metric(port, operator, "tollgate_calls_in_flight") == 0)
-        assert metric(port, operator, "tollgate_mcp_sessions") == 0, "sessions are left"
-        warm(clients)
-        wait_for("only this server's own processes", lambda: set(processes(folder)) <= {server.pid, *own(server)})
-        living = children(server.pid)
-        assert len(living) <= at_work and all(state != "Z" for _, state in living), living
-        wait_for(f"{at_rest} descriptors", lambda: descriptors(server.pid) <= at_rest)
-        print(f"left: {len(living)} of {at_work} processes, {descriptors(server.pid)} of {at_rest} descriptors, no session")
-
-        server.send_signal(signal.SIGTERM)
-        assert server.wait(30) == 0
-        wait_for("no process is left", lambda: not processes(folder))
-        verified = subprocess.run([TOLLGATE, "audit", "verify"], cwd=folder, capture_output=True, text=True)
-        assert verified.returncode == 0, verified.stdout
-        print(f"went down in good order; {json.loads(verified.stdout)['records']} records, verified")
+        try:
+            churn(folder, server, port, key, operator)
+        finally:
+            server.kill()
 
 
 def own(server):
