@@ -131,7 +131,8 @@ fn install_key(data_dir: &Path) -> Option<Finding> {
 /// Processes that ended without closing: what they left is taken over by the next one that opens the data folder.
 fn processes(data_dir: &Path) -> Option<Finding> {
     let locks = fs::read_dir(data_dir.join("boot")).ok()?.flatten().map(|entry| entry.path());
-    let locks = locks.filter(|path| path.extension().is_some_and(|extension| extension == "lock"));
+    // What is no file is not opened: a pipe would wait for its other end.
+    let locks = locks.filter(|path| path.extension().is_some_and(|extension| extension == "lock") && path.is_file());
     // Who lives holds its lock alone.
     let is_dead = |path: &PathBuf| File::open(path).is_ok_and(|file| file.try_lock_shared().is_ok());
     let dead = locks.filter(is_dead).count();
