@@ -96,6 +96,11 @@ pub(crate) enum Command {
         #[command(subcommand)]
         action: McpAction,
     },
+    /// Check, test and explain who may do what
+    Policy {
+        #[command(subcommand)]
+        action: PolicyAction,
+    },
     /// Read, verify and settle the ledger
     Audit {
         #[command(subcommand)]
@@ -275,6 +280,55 @@ pub(crate) enum McpAction {
     /// Start each and say what it gives, what is set aside, and why one does not answer
     #[command(after_help = "Exit status: 0 all answer · 1 one does not.")]
     List,
+}
+
+/// `policy …`.
+#[derive(Subcommand)]
+pub(crate) enum PolicyAction {
+    /// Check the roles and the rules, and try the rules' own examples
+    #[command(after_help = "Exit status: 0 well · 2 something is wrong; each place is printed.")]
+    Check {
+        /// The file of rules [default: the configuration's `policy.file`]
+        file: Option<PathBuf>,
+    },
+    /// Check, and try the cases that stand beside the rules
+    #[command(
+        after_help = "The cases of rules.cedar are in rules.cases.toml or rules.cases.json; docs/policy.md says how they                       are written.
+
+Exit status: 0 all as expected · 1 a case is not · 2 the rules or the cases are broken."
+    )]
+    Test {
+        /// The file of rules [default: the configuration's `policy.file`]
+        file: Option<PathBuf>,
+        /// The cases
+        #[arg(long, value_name = "FILE")]
+        cases: Option<PathBuf>,
+    },
+    /// Say what becomes of a call, by which rules, and what would change the answer; nothing runs
+    #[command(
+        after_help = "Exit status: 0 allowed, or a human is asked · 3 denied.\n\nExample:\n  tollgate policy explain --role \
+                      reader write_file '{\"path\": \"notes.md\"}'"
+    )]
+    Explain(ExplainArgs),
+}
+
+/// `policy explain`.
+#[derive(Args)]
+pub(crate) struct ExplainArgs {
+    /// The tool's name
+    pub(crate) tool: String,
+    /// The arguments as JSON; `-` reads standard input, `@FILE` a file [default: {}]
+    #[arg(value_name = "JSON|-|@FILE", allow_hyphen_values = true)]
+    pub(crate) arguments: Option<String>,
+    /// The caller's tenant
+    #[arg(long, value_name = "TENANT")]
+    pub(crate) tenant: Option<String>,
+    /// As if the session had read content from outside
+    #[arg(long)]
+    pub(crate) tainted: bool,
+    /// As if it were this time, in RFC 3339 [default: now]
+    #[arg(long, value_name = "TIME")]
+    pub(crate) at: Option<tollgate::Timestamp>,
 }
 
 /// A yes or no.

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use miette::{Diagnostic, GraphicalReportHandler, LabeledSpan, NamedSource, SourceCode};
 use tollgate::Error;
 use tollgate::config::ConfigError;
+use tollgate::policy::RuleFault;
 
 /// Exit status of usage and configuration errors.
 pub(crate) const USAGE: u8 = 2;
@@ -82,6 +83,16 @@ impl From<ConfigError> for Failure {
             let source = NamedSource::new(error.file.display().to_string(), error.text.into());
             failure.source_text = Some(Box::new((source, error.offset)));
         }
+        failure
+    }
+}
+
+impl From<RuleFault> for Failure {
+    fn from(fault: RuleFault) -> Self {
+        let mut failure = Self::usage(fault.to_string());
+        failure.hint.clone_from(&fault.hint);
+        let source = NamedSource::new(&fault.file, fault.text.to_string());
+        failure.source_text = Some(Box::new((source, fault.offset)));
         failure
     }
 }

@@ -58,6 +58,7 @@ async fn run(cli: Cli) -> Result<u8, Failure> {
         Command::Approvals { action } => command::approvals::run(&global, action).await,
         Command::Keys { action } => command::keys::run(&global, action).await,
         Command::Mcp { action } => command::mcp::run(&global, action).await,
+        Command::Policy { action } => command::policy::run(&global, action).await,
         Command::Audit { action } => command::audit::run(&global, action).await,
         Command::Doctor { action: Some(DoctorAction::Url { url, resolve }), .. } => {
             command::doctor::url::run(&global, url, &resolve).await

@@ -9,7 +9,7 @@ use tokio_util::task::TaskTracker;
 use tollgate_catalog::Catalog;
 use tollgate_guard::redact::Redactor;
 use tollgate_ledger::Ledger;
-use tollgate_policy::{Effect, Policy};
+use tollgate_policy::{Effect, Policy, PolicyError};
 use tollgate_store::{InstallKey, Store};
 use tollgate_types::{
     ApprovalChannel, BoxFuture, Call, Caller, CancellationToken, Clock, Code, Door, End, ErrorObject, Outcome, Risk,
@@ -22,6 +22,7 @@ use crate::builder::RegisterError;
 use crate::executors::Executors;
 use crate::quota::Quotas;
 use crate::stage::{Stop, admit, approve, find, judge, replay, run, shape, validate};
+use crate::standing::{Standing, Taint};
 
 /// The gate. Cheap to clone; every clone is the same gate.
 #[derive(Clone)]
@@ -33,7 +34,8 @@ pub struct Gate {
 pub(crate) struct Inner {
     pub(crate) catalog: Catalog,
     pub(crate) executors: Executors,
-    pub(crate) policy: Policy,
+    pub(crate) policy: Standing,
+    pub(crate) taint: Taint,
     pub(crate) quotas: Quotas,
     pub(crate) ledger: Arc<Ledger>,
     pub(crate) store: Store,
@@ -55,7 +57,8 @@ impl Gate {
         let inner = Inner {
             catalog: Catalog::new(),
             executors: Executors::default(),
-            policy: builder.policy,
+            policy: Standing::new(builder.policy),
+            taint: Taint::default(),
             quotas: builder.quotas,
             ledger: builder.ledger,
             store: builder.store,
@@ -80,13 +83,15 @@ impl Gate {
     /// When the definition is not fit to be registered.
     pub fn register(&self, tool: Arc<dyn Tool>) -> Result<(), RegisterError> {
         let definition = tool.definition();
-        let entry = self.inner.catalog.register(definition)?;
-        if let Err(error) = self.inner.policy.compile(&entry.definition) {
-            self.inner.catalog.remove(&entry.definition.name);
-            return Err(error.into());
-        }
-        self.inner.executors.insert(entry, tool);
-        Ok(())
+        self.inner.policy.during(|policy| {
+            let entry = self.inner.catalog.register(definition)?;
+            if let Err(error) = policy.compile(&entry.definition) {
+                self.inner.catalog.remove(&entry.definition.name);
+                return Err(error.into());
+            }
+            self.inner.executors.insert(entry, tool);
+            Ok(())
+        })
     }
 
     /// Takes a tool out. False when there was none of this name. Calls under way end as they would.
@@ -106,9 +111,19 @@ impl Gate {
         &self.inner.catalog
     }
 
-    /// Who may do what.
-    pub fn policy(&self) -> &Policy {
-        &self.inner.policy
+    /// Who may do what, now.
+    pub fn policy(&self) -> Arc<Policy> {
+        self.inner.policy.now()
+    }
+
+    /// Puts another policy in the place of the one of now, as a whole: every later decision is made by it, and its hash
+    /// stands in their records.
+    ///
+    /// # Errors
+    /// When it cannot read what a registered tool says of its own arguments. The policy of now then stays.
+    pub fn replace_policy(&self, policy: Policy) -> Result<(), PolicyError> {
+        let tools = || self.inner.catalog.all().iter().map(|entry| Arc::clone(&entry.definition)).collect();
+        self.inner.policy.replace(policy, tools)
     }
 
     /// [`Door::call`], which `cancellation` ends too; the outcome then says how far it came.

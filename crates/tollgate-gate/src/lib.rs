@@ -16,6 +16,7 @@ mod meta;
 mod operator;
 mod quota;
 mod stage;
+mod standing;
 
 pub use builder::{BuildError, GateBuilder, RegisterError};
 pub use clock::SystemClock;

@@ -10,6 +10,9 @@ use tollgate_types::{Caller, Permission, Risk, SourceKind, ToolDefinition};
 
 use crate::grant::{Grant, by_name};
 use crate::guard::{Breach, Guard};
+use crate::rule::request::{Circumstances, Inquiry};
+use crate::rule::source::{RuleSource, RulesError};
+use crate::rule::{Opinion, Opinions, Rule, Rules};
 use crate::{Ask, PolicyError, Role};
 
 /// Of a blocked argument, what a reason quotes.
@@ -46,17 +49,31 @@ pub struct Decision {
     pub rule: String,
     /// One fragment for people.
     pub reason: String,
+    /// What the model is told instead, where the reason is for the operator alone.
+    pub told: Option<String>,
 }
 
 impl Decision {
-    fn new(effect: Effect, rule: impl Into<String>, reason: String) -> Self {
-        Self { effect, rule: rule.into(), reason }
+    pub(crate) fn new(effect: Effect, rule: impl Into<String>, reason: String) -> Self {
+        Self { effect, rule: rule.into(), reason, told: None }
+    }
+
+    /// The stricter of two; of two that are equally strict, this one.
+    #[must_use]
+    pub fn max(self, other: Self) -> Self {
+        if other.effect > self.effect { other } else { self }
+    }
+
+    /// What the model is told.
+    pub fn for_model(&self) -> &str {
+        self.told.as_deref().unwrap_or(&self.reason)
     }
 }
 
-/// All roles, resolved and compiled, and the argument rules of the tools that have some.
+/// All roles, resolved and compiled, the operator's rules, and the argument rules of the tools that have some.
 pub struct Policy {
     grants: BTreeMap<String, Grant>,
+    pub(crate) rules: Option<Rules>,
     guards: RwLock<BTreeMap<String, Arc<Guard>>>,
     hash: String,
 }
@@ -81,12 +98,25 @@ impl Policy {
             hasher.update(format!("{name} {}\n", grant.canonical));
             grants.insert(name.clone(), grant);
         }
-        let mut hash = String::with_capacity(64);
-        for byte in hasher.finalize() {
-            // Writing to a string does not fail.
-            let _ = write!(hash, "{byte:02x}");
-        }
-        Ok(Self { grants, guards: RwLock::default(), hash })
+        Ok(Self { grants, rules: None, guards: RwLock::default(), hash: hex(&hasher.finalize()) })
+    }
+
+    /// The same policy with the operator's rules on top. Without rules nothing of Cedar runs.
+    ///
+    /// # Errors
+    /// Rules that can not be read, do not fit the schema, name a role or a set that does not exist, or do not do what
+    /// their examples say: each with its place.
+    pub fn with_rules(mut self, source: &RuleSource) -> Result<Self, RulesError> {
+        let rules = crate::rule::read::read(source, &self.role_chains())?;
+        let canonical = Rules::canonical(source, rules.types());
+        self.hash = hex(&Sha256::new().chain_update(&self.hash).chain_update("\n").chain_update(canonical).finalize());
+        self.rules = Some(rules);
+        Ok(self)
+    }
+
+    /// Every role, with itself and those it inherits from.
+    pub(crate) fn role_chains(&self) -> BTreeMap<String, Vec<String>> {
+        self.grants.iter().map(|(name, grant)| (name.clone(), grant.roles.clone())).collect()
     }
 
     /// Compiles a tool's `security.allowed_paths` and `security.blocked_patterns`, and keeps them under its name.
@@ -106,23 +136,49 @@ impl Policy {
 
     /// Judges a call, or with no arguments whether the tool may be listed.
     ///
-    /// `environment` is the one this process serves, such as `production`. Rules on arguments never hide a tool.
+    /// Rules on arguments, time, taint or approval never hide a tool. What a tool says of itself (tenants,
+    /// environments, paths, patterns) no rule loosens; a permit of the operator may go beyond a role.
     pub fn decide(
         &self,
         caller: &Caller,
         tool: &ToolDefinition,
         arguments: Option<&Value>,
-        environment: Option<&str>,
+        circumstances: &Circumstances<'_>,
     ) -> Decision {
         let role = caller.role.as_str();
         let Some(grant) = self.grants.get(role) else {
             return Decision::new(Effect::Deny, "role:unknown", format!("there is no role `{role}`"));
         };
-        grant
-            .refuses(role, tool)
-            .or_else(|| refuses_place(caller, tool, environment))
-            .or_else(|| arguments.and_then(|arguments| self.refuses_arguments(tool, arguments)))
-            .unwrap_or_else(|| asks(role, grant.ask, tool))
+        let by_role = grant.refuses(role, tool);
+        let by_tool = || {
+            refuses_place(caller, tool, circumstances.environment)
+                .or_else(|| arguments.and_then(|arguments| self.refuses_arguments(tool, arguments)))
+        };
+        let native = || asks(role, grant.ask, tool);
+        let Some(rules) = &self.rules else {
+            return by_role.or_else(by_tool).unwrap_or_else(native);
+        };
+        if let Some(no) = by_tool() {
+            return by_role.unwrap_or(no);
+        }
+        let inquiry = Inquiry { caller, roles: &grant.roles, tool, arguments, circumstances };
+        let by_rules = match arguments {
+            None => listed(by_role, rules.on_listing(inquiry)),
+            Some(_) => called(by_role, &rules.on_call(inquiry)),
+        };
+        match by_rules {
+            Some(decision) => decision.max(native()),
+            None => native(),
+        }
+    }
+
+    pub(crate) fn grant(&self, role: &str) -> Option<&Grant> {
+        self.grants.get(role)
+    }
+
+    /// Whether any rule depends on what the session has read.
+    pub fn reads_taint(&self) -> bool {
+        self.rules.as_ref().is_some_and(|rules| rules.reads_taint)
     }
 
     /// Whether a role exists.
@@ -135,7 +191,8 @@ impl Policy {
         self.grants.keys().map(String::as_str).collect()
     }
 
-    /// Lower-case hex SHA-256 over what the roles grant: policies that grant the same have the same.
+    /// Lower-case hex SHA-256 over what the roles grant, and over the rules with their schema and declarations:
+    /// policies that grant the same have the same.
     pub fn hash(&self) -> &str {
         &self.hash
     }
@@ -168,8 +225,66 @@ impl Policy {
     }
 }
 
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(64), |mut hex, byte| {
+        // Writing to a string does not fail.
+        let _ = write!(hex, "{byte:02x}");
+        hex
+    })
+}
+
+/// The rules' part of a listing: none where they have nothing to say.
+fn listed(by_role: Option<Decision>, opinion: Opinion<'_>) -> Option<Decision> {
+    match (by_role, opinion) {
+        (_, Opinion::Fails(rule, why)) => Some(fails(rule, &why)),
+        (_, Opinion::Forbids(rule)) => Some(by(Effect::Deny, rule)),
+        (Some(_), Opinion::Grants(rule)) => Some(by(Effect::Allow, rule)),
+        (no, Opinion::None) => no,
+        (None, Opinion::Grants(_)) => None,
+    }
+}
+
+/// The rules' part of a call: without a human's yes it is denied, with it allowed, so it asks.
+fn called(by_role: Option<Decision>, opinions: &Opinions<'_>) -> Option<Decision> {
+    let Opinions { unapproved, approved } = opinions;
+    // INVARIANT: an error in either is a deny.
+    for opinion in [unapproved, approved] {
+        if let Opinion::Fails(rule, why) = opinion {
+            return Some(fails(rule, why));
+        }
+    }
+    match (approved, unapproved, by_role) {
+        (Opinion::Forbids(rule), ..) => Some(by(Effect::Deny, rule)),
+        // Nobody grants it, approved or not.
+        (Opinion::None, _, Some(no)) => Some(no),
+        (_, Opinion::Forbids(rule), _) => Some(by(Effect::Ask, rule)),
+        (Opinion::Grants(rule), Opinion::None, Some(_)) => Some(by(Effect::Ask, rule)),
+        (Opinion::Grants(rule), Opinion::Grants(_), Some(_)) => Some(by(Effect::Allow, rule)),
+        (Opinion::None | Opinion::Grants(_), _, None) => None,
+        (Opinion::Fails(rule, why), ..) | (_, Opinion::Fails(rule, why), _) => Some(fails(rule, why)),
+    }
+}
+
+/// A decision of one rule.
+fn by(effect: Effect, rule: &Rule) -> Decision {
+    let verb = match effect {
+        Effect::Allow => "allows this call",
+        Effect::Ask => "asks for a human's yes first",
+        Effect::Deny => "forbids this call",
+    };
+    let reason = rule.reason.clone().unwrap_or_else(|| format!("the rule `{}` {verb}", rule.id));
+    Decision::new(effect, format!("cedar:{}", rule.id), reason)
+}
+
+/// A rule that can not be evaluated denies. The model learns nothing of how.
+fn fails(rule: &Rule, why: &str) -> Decision {
+    let reason = format!("the rule `{}` could not be evaluated: {why}", rule.id);
+    let told = Some("a rule about this call could not be evaluated, and so it is denied".to_owned());
+    Decision { told, ..Decision::new(Effect::Deny, format!("cedar:{}", rule.id), reason) }
+}
+
 impl Grant {
-    fn refuses(&self, role: &str, tool: &ToolDefinition) -> Option<Decision> {
+    pub(crate) fn refuses(&self, role: &str, tool: &ToolDefinition) -> Option<Decision> {
         let deny = |rule: &str, reason| Some(Decision::new(Effect::Deny, format!("role:{role}:{rule}"), reason));
         let ToolDefinition { name, risk, permission, .. } = tool;
         if !self.names(name) {

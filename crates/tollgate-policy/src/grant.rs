@@ -18,6 +18,8 @@ const ROLE_NAME_CHARS_MAX: usize = 64;
 pub(crate) struct Grant {
     tools: GlobSet,
     exclude: GlobSet,
+    /// The role and those it inherits from.
+    pub(crate) roles: Vec<String>,
     pub(crate) permission: Permission,
     pub(crate) risk: Risk,
     pub(crate) ask: Ask,
@@ -50,7 +52,8 @@ impl Grant {
             "tools": tools,
         });
         let (tools, exclude) = (compile(&role.name, &tools)?, compile(&role.name, &exclude)?);
-        Ok(Self { tools, exclude, permission, risk, ask, canonical })
+        let roles = chain.iter().map(|role| role.name.clone()).collect();
+        Ok(Self { tools, exclude, roles, permission, risk, ask, canonical })
     }
 
     /// Whether the role names a tool.

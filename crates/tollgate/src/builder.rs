@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tollgate_gate::{GateBuilder, Operator, Quotas, SystemClock};
+use tollgate_gate::{Gate, GateBuilder, Operator, Quotas, SystemClock};
 use tollgate_guard::client::{Client, Origin};
 use tollgate_guard::redact::Redactor;
 use tollgate_ledger::{Ledger, Options, Recovery};
@@ -113,8 +113,7 @@ impl Builder {
         let options = Options { sandbox: Some(sandbox), ..Options::default() };
         let store = Store::new(&data_dir);
         let hand_on = |recovery: &Recovery| take_over(&store, recovery);
-        let (ledger, _) = Ledger::open_telling(&data_dir, Arc::clone(&self.clock), options, hand_on)?;
-        let ledger = Arc::new(ledger);
+        let ledger = Arc::new(Ledger::open_telling(&data_dir, Arc::clone(&self.clock), options, hand_on)?.0);
         let operator = Operator::new(Arc::clone(&ledger), store.clone(), Arc::clone(&self.clock));
         let key = InstallKey::load(&data_dir)?;
         let redactor = Redactor::new(key.as_bytes(), []);
@@ -138,8 +137,7 @@ impl Builder {
         warnings.extend(overlays.idle(&tools.iter().map(|tool| tool.definition().name).collect::<Vec<_>>()));
         let tools = tools.into_iter().map(|tool| overlays.apply(tool)).collect::<Result<Vec<_>, _>>()?;
         let protected = protected(&self.loaded, &data_dir);
-        let policy = Policy::new(self.loaded.roles()?.into_iter().chain(self.roles))?;
-        check_role(&self.loaded, &policy)?;
+        let policy = policy(&self.loaded, &self.roles)?;
         let quotas = Quotas::in_process(self.loaded.limits(&policy)?, Arc::clone(&self.clock));
         let gate = GateBuilder {
             policy,
@@ -161,19 +159,42 @@ impl Builder {
             Some(fault) => fault.into(),
             None => Error::from(error),
         })?;
+        warnings.extend(idle_rules(&gate));
         let configs = servers::configured(&self.loaded, &redactor, &mut warnings).await?;
         let start = || Servers::start(configs, gate.clone(), overlays, Arc::clone(&self.clock));
         let has_servers = !self.loaded.config.mcp.is_empty();
         let servers = has_servers.then(start).transpose().map_err(|error| self.loaded.server_fault(&error))?;
-        Ok(Tollgate { gate, servers, operator, redactor, clock: self.clock, loaded: self.loaded, data_dir, warnings })
+        let (clock, loaded, roles) = (self.clock, self.loaded, self.roles);
+        Ok(Tollgate { gate, servers, operator, redactor, clock, loaded, roles, data_dir, warnings })
     }
 }
 
 /// What no tool may touch.
 fn protected(loaded: &Loaded, data_dir: &Path) -> Vec<PathBuf> {
-    let mut protected: Vec<PathBuf> = [Some(data_dir.to_owned()), loaded.file.clone()].into_iter().flatten().collect();
+    let own = [Some(data_dir.to_owned()), loaded.file.clone(), loaded.rule_file()];
+    let mut protected: Vec<PathBuf> = own.into_iter().flatten().collect();
     protected.extend(loaded.secret_files());
     protected
+}
+
+/// What the configuration says of who may do what, with the roles of the embedding program.
+pub(crate) fn policy(loaded: &Loaded, roles: &[Role]) -> Result<Policy, Error> {
+    let policy = loaded.policy(roles.iter().cloned())?;
+    check_role(loaded, &policy)?;
+    Ok(policy)
+}
+
+/// Rules about a tool that is not there, by a slip of the pen or because it went; servers bring theirs later.
+fn idle_rules(gate: &Gate) -> Vec<String> {
+    let (policy, catalog) = (gate.policy(), gate.catalog());
+    let names: Vec<String> = catalog.all().iter().map(|entry| entry.definition.name.clone()).collect();
+    let named = policy.named_tools().into_iter().filter(|(_, tool)| !catalog.has(tool) && !tool.starts_with("mcp__"));
+    let warning = |(rule, tool): (&str, &str)| {
+        let near = tollgate_catalog::nearest(tool, names.iter().map(String::as_str));
+        let hint = near.first().map(|near| format!(": did you mean `{near}`?")).unwrap_or_default();
+        format!("the rule `{rule}` is about the tool `{tool}`, which is not there{hint}")
+    };
+    named.map(warning).collect()
 }
 
 /// The role of the local command line is one that exists.

@@ -57,6 +57,7 @@ pub use tollgate_guard::check as check_url;
 pub use tollgate_guard::redact;
 pub use tollgate_ledger as ledger;
 pub use tollgate_mcp as mcp;
+pub use tollgate_policy as policy;
 pub use tollgate_policy::{Ask, Policy, Role};
 pub use tollgate_store as store;
 pub use tollgate_tools::native::{IntoToolOutput, Json, tool_fn};

@@ -8,12 +8,13 @@ use tollgate_agent::{ChatModel, ModelConfig};
 use tollgate_gate::{Gate, Operator};
 use tollgate_guard::redact::Redactor;
 use tollgate_mcp::upstream::UpstreamStatus;
+use tollgate_policy::Role;
 use tollgate_types::{BoxFuture, Call, Caller, CancellationToken, Clock, Door, Outcome, Secret, ToolDefinition};
 
-use crate::Builder;
-use crate::builder::is_secret_name;
+use crate::builder::{is_secret_name, policy};
 use crate::config::{Loaded, Model, TextOrSecret};
 use crate::servers::{CALL_WAIT, Servers};
+use crate::{Builder, Error};
 
 /// A gate with its tools, its ledger and its operator's desk.
 pub struct Tollgate {
@@ -23,6 +24,8 @@ pub struct Tollgate {
     pub(crate) redactor: Redactor,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) loaded: Arc<Loaded>,
+    /// The roles that do not come from the configuration.
+    pub(crate) roles: Vec<Role>,
     pub(crate) data_dir: PathBuf,
     pub(crate) warnings: Vec<String>,
 }
@@ -77,6 +80,29 @@ impl Tollgate {
     /// The way in, for surfaces.
     pub fn door(&self) -> Arc<dyn Door> {
         Arc::new(self.gate.clone())
+    }
+
+    /// Reads roles and rules again, and decides by them from now on; nothing else of the configuration is read again.
+    /// Says whether anything changed.
+    ///
+    /// # Errors
+    /// When a role or a rule is wrong. Everything then stays as it was.
+    pub fn reload_policy(&self) -> Result<bool, Error> {
+        let fresh = match &self.loaded.file {
+            Some(file) => &Loaded::read(file, &self.loaded.folder)?,
+            None => &*self.loaded,
+        };
+        let policy = policy(fresh, &self.roles)?;
+        if policy.hash() == self.gate.policy().hash() {
+            return Ok(false);
+        }
+        self.gate.replace_policy(policy)?;
+        Ok(true)
+    }
+
+    /// The files that roles and rules come from.
+    pub fn policy_files(&self) -> Vec<PathBuf> {
+        [self.loaded.file.clone(), self.loaded.rule_file()].into_iter().flatten().collect()
     }
 
     /// The operator's desk.

@@ -40,7 +40,7 @@ pub(crate) async fn run(global: &Global, args: CallArgs) -> Result<u8, Failure> 
 }
 
 /// The arguments as they were given: text, `-` for standard input, `@FILE` for a file.
-fn read(given: &str) -> Result<String, Failure> {
+pub(crate) fn read(given: &str) -> Result<String, Failure> {
     let bytes = match given.strip_prefix('@') {
         Some(path) => {
             let file = std::fs::File::open(path)

@@ -8,6 +8,8 @@ pub(crate) mod doctor;
 pub(crate) mod init;
 pub(crate) mod keys;
 pub(crate) mod mcp;
+pub(crate) mod policy;
+pub(crate) mod reload;
 pub(crate) mod run;
 pub(crate) mod serve;
 pub(crate) mod tools;

@@ -10,6 +10,7 @@ use tollgate::{CancellationToken, Door, Surface, Tollgate, uuid_v7};
 use tollgate_server::keys::{self, FirstKeys};
 use tollgate_server::{Bound, ServeError, ServeOptions};
 
+use super::reload::follow;
 use super::{caller, configuration, open_to_serve};
 use crate::args::{Global, ServeArgs};
 use crate::failure::Failure;
@@ -65,6 +66,7 @@ async fn stdio(global: &Global, args: &ServeArgs) -> Result<u8, Failure> {
     let served = tokio::select! {
         served = serve_stdio(door, caller, info(), tokio::io::stdin(), tokio::io::stdout()) => served,
         () = stopped() => Ok(()),
+        () = follow(global, &house) => Ok(()),
     };
     house.stop().await;
     served.map(|()| 0).map_err(|error| Failure::internal(error.to_string()))
@@ -109,6 +111,7 @@ async fn http(global: &Global, args: &ServeArgs) -> Result<u8, Failure> {
             stop.cancel();
             serving.await;
         }
+        () = follow(global, &house) => {}
     }
     house.stop().await;
     Ok(0)

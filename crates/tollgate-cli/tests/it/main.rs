@@ -11,6 +11,7 @@ mod doctor;
 mod http;
 mod import;
 mod pages;
+mod policy;
 mod programs;
 mod run;
 mod serve;

@@ -39,6 +39,7 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
 
 /// Foreign crates that belong to one room.
 const ROOMS: &[(&str, &[&str])] = &[
+    ("cedar-policy", &["tollgate-policy"]),
     ("clap", &["tollgate-cli"]),
     ("miette", &["tollgate-cli"]),
     ("process-wrap", &["tollgate-sandbox"]),

@@ -22,8 +22,8 @@ impl std::ops::Deref for Admitted {
 
 pub(crate) fn admit(trip: Trip<'_>, found: Found) -> Result<Admitted, Stop> {
     let gate = trip.gate.inner();
-    let policy = &gate.policy;
-    let decision = policy.decide(&trip.attempt.caller, &found.entry().definition, None, gate.environment.as_deref());
+    let policy = gate.policy.now();
+    let decision = gate.decide(&policy, &trip.attempt.caller, &found.entry().definition, None);
     if is_allowed(decision.effect) {
         return Ok(Admitted(found));
     }
@@ -41,11 +41,11 @@ pub(crate) async fn take_turn(trip: Trip<'_>, admitted: &Admitted) -> Result<(),
 
 /// The tools that `caller` may use, by name. The same decision as for calls: allowed means listed.
 pub(crate) fn listed(gate: &Inner, caller: &Caller) -> Vec<Arc<ToolDefinition>> {
-    let policy = &gate.policy;
+    let policy = gate.policy.now();
     gate.catalog
         .all()
         .into_iter()
-        .filter(|entry| is_allowed(policy.decide(caller, &entry.definition, None, gate.environment.as_deref()).effect))
+        .filter(|entry| is_allowed(gate.decide(&policy, caller, &entry.definition, None).effect))
         .map(|entry| Arc::clone(&entry.definition))
         .collect()
 }

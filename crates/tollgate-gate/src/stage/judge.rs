@@ -29,13 +29,12 @@ impl Judged {
 
 pub(crate) fn judge(trip: Trip<'_>, valid: Valid) -> Result<Judged, Stop> {
     let gate = trip.gate.inner();
-    let policy = &gate.policy;
+    let policy = gate.policy.now();
     let definition = &valid.entry().definition;
-    let decision =
-        policy.decide(&trip.attempt.caller, definition, Some(valid.arguments()), gate.environment.as_deref());
+    let decision = gate.decide(&policy, &trip.attempt.caller, definition, Some(valid.arguments()));
     trip.attempt.decided(gate, policy.hash(), &decision, Some(valid.digest()));
     if decision.effect == Effect::Deny {
-        let error = ErrorObject::new(Code::Denied, decision.reason.clone())
+        let error = ErrorObject::new(Code::Denied, decision.for_model())
             .with_hint("do not ask again unchanged: the rule stands until the operator changes it");
         return Err(Stop::Error(error));
     }

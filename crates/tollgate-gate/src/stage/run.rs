@@ -46,7 +46,10 @@ pub(crate) async fn run(trip: Trip<'_>, cleared: Cleared) -> Result<Ran, Stop> {
     trip.attempt.started(gate, risk).await.map_err(|error| ledger_unavailable(&error))?;
     let mut tries = 0;
     loop {
-        match once(trip, &cleared).await {
+        let ended = once(trip, &cleared).await;
+        // An error's text is content as well.
+        gate.taint.answered(&trip.attempt.caller, &cleared.entry().definition);
+        match ended {
             Ok(output) => return Ok(Ran { cleared, output }),
             Err(error) if tries < retries_allowed(trip, &cleared, &error) => {
                 tokio::select! {

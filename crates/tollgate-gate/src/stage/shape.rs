@@ -193,7 +193,7 @@ async fn keep(trip: Trip<'_>, definition: &ToolDefinition, whole: String) -> Res
 fn may_read_on(trip: Trip<'_>) -> bool {
     let gate = trip.gate.inner();
     gate.catalog.get(READ_RESULT).is_some_and(|entry| {
-        let decision = gate.policy.decide(&trip.attempt.caller, &entry.definition, None, gate.environment.as_deref());
+        let decision = gate.decide(&gate.policy.now(), &trip.attempt.caller, &entry.definition, None);
         decision.effect != Effect::Deny
     })
 }

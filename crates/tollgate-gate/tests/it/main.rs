@@ -6,6 +6,7 @@ mod approval;
 mod ends;
 mod quotas;
 mod record;
+mod rules;
 mod shaping;
 mod stages;
 mod world;

@@ -6,6 +6,10 @@ use tollgate_types::{Security, Source, Surface};
 
 use super::*;
 
+/// No circumstances to speak of.
+const HERE: Circumstances<'static> =
+    Circumstances { environment: None, now: jiff::Timestamp::UNIX_EPOCH, is_tainted: false };
+
 fn tool(name: &str, risk: Risk, permission: Permission) -> ToolDefinition {
     let mut tool = ToolDefinition::new(name, "A tool.");
     (tool.risk, tool.permission) = (risk, permission);
@@ -17,7 +21,7 @@ fn caller(role: &str) -> Caller {
 }
 
 fn rule(policy: &Policy, role: &str, tool: &ToolDefinition) -> (Effect, String) {
-    let decision = policy.decide(&caller(role), tool, None, None);
+    let decision = policy.decide(&caller(role), tool, None, &HERE);
     (decision.effect, decision.rule)
 }
 
@@ -45,7 +49,7 @@ fn the_default_table() {
     for (role, tool, effect, name) in cases {
         assert_eq!(rule(&policy, role, &tool), (effect, name.to_owned()), "{role} {}", tool.name);
     }
-    let decision = policy.decide(&caller("developer"), &tool("d", Risk::Dangerous, Permission::Execute), None, None);
+    let decision = policy.decide(&caller("developer"), &tool("d", Risk::Dangerous, Permission::Execute), None, &HERE);
     assert_eq!(decision.reason, "`d` has risk dangerous and needs execute: for the role `developer` it asks first");
 }
 
@@ -113,7 +117,7 @@ fn place() {
     let of = |tenant: Option<&str>, environment| {
         let mut caller = caller("reader");
         caller.tenant = tenant.map(str::to_owned);
-        policy.decide(&caller, &here, None, environment).rule
+        policy.decide(&caller, &here, None, &Circumstances { environment, ..HERE }).rule
     };
     assert_eq!(of(None, Some("production")), "tool:tenants");
     assert_eq!(of(Some("other"), Some("production")), "tool:tenants");
@@ -158,14 +162,14 @@ fn paths_among_the_arguments() {
         json!({"paths": {"from": "etc"}}),
         json!({"deep": [{"source_path": "/srv/a/b.txt"}]}),
     ];
-    let decide = |arguments: &Value| policy.decide(&caller("reader"), &tool, Some(arguments), None);
+    let decide = |arguments: &Value| policy.decide(&caller("reader"), &tool, Some(arguments), &HERE);
     for arguments in &good {
         assert_eq!(decide(arguments).effect, Effect::Allow, "{arguments}");
     }
     for arguments in &bad {
         assert_eq!(decide(arguments).rule, "tool:allowed_paths", "{arguments}");
     }
-    assert_eq!(policy.decide(&caller("reader"), &tool, None, None).effect, Effect::Allow);
+    assert_eq!(policy.decide(&caller("reader"), &tool, None, &HERE).effect, Effect::Allow);
 }
 
 #[test]
@@ -173,7 +177,7 @@ fn patterns_among_the_arguments() {
     let policy = Policy::new([]).unwrap();
     let tool = guarded(&[], &["(?i)drop\\s+table", "^rm "]);
     policy.compile(&tool).unwrap();
-    let decide = |arguments: Value| policy.decide(&caller("reader"), &tool, Some(&arguments), None);
+    let decide = |arguments: Value| policy.decide(&caller("reader"), &tool, Some(&arguments), &HERE);
     assert_eq!(decide(json!({"sql": "select 1"})).effect, Effect::Allow);
     let decision = decide(json!({"a": [{"sql": "x; DROP  TABLE y"}]}));
     assert_eq!((decision.effect, decision.rule.as_str()), (Effect::Deny, "tool:blocked_patterns"));
@@ -186,7 +190,7 @@ fn rules_that_were_not_compiled_deny() {
     let policy = Policy::new([]).unwrap();
     let mut tool = guarded(&["data/**"], &[]);
     let arguments = json!({"path": "data/a"});
-    let decide = |tool: &ToolDefinition| policy.decide(&caller("reader"), tool, Some(&arguments), None).effect;
+    let decide = |tool: &ToolDefinition| policy.decide(&caller("reader"), tool, Some(&arguments), &HERE).effect;
     assert_eq!(decide(&tool), Effect::Deny);
     policy.compile(&tool).unwrap();
     assert_eq!(decide(&tool), Effect::Allow);
@@ -280,7 +284,7 @@ proptest! {
         let effect = |role: Role, arguments: Option<&Value>| {
             let policy = Policy::new([role]).unwrap();
             policy.compile(&tool).unwrap();
-            policy.decide(&caller("x"), &tool, arguments, None).effect
+            policy.decide(&caller("x"), &tool, arguments, &HERE).effect
         };
         let arguments = json!({"path": "data/a"});
         for arguments in [None, Some(&arguments)] {
@@ -292,9 +296,9 @@ proptest! {
     fn what_may_be_called_is_listed(role in any_role(), tool in any_tool(), is_inside in any::<bool>()) {
         let policy = Policy::new([role]).unwrap();
         policy.compile(&tool).unwrap();
-        let listed = policy.decide(&caller("x"), &tool, None, None).effect;
+        let listed = policy.decide(&caller("x"), &tool, None, &HERE).effect;
         let arguments = json!({"path": if is_inside { "data/a" } else { "etc" }});
-        let called = policy.decide(&caller("x"), &tool, Some(&arguments), None).effect;
+        let called = policy.decide(&caller("x"), &tool, Some(&arguments), &HERE).effect;
         prop_assert!(called >= listed, "arguments only ever restrict");
         if is_inside {
             prop_assert_eq!(called, listed, "and what is listed can be called");

@@ -152,8 +152,12 @@ fn key_at(text: &str, offset: usize) -> Option<String> {
 
 /// Reads a configuration file within its limit.
 pub(super) fn read(path: &Path) -> Result<String, ConfigError> {
-    let unread =
-        |message: String| ConfigError::whole(path, message, "check the path, or write one with `tollgate init`");
+    read_text(path, "check the path, or write one with `tollgate init`")
+}
+
+/// Reads a file that belongs to the configuration within the same limit; `hint` says what to do when there is none.
+pub(super) fn read_text(path: &Path, hint: &str) -> Result<String, ConfigError> {
+    let unread = |message: String| ConfigError::whole(path, message, hint);
     let metadata = fs::metadata(path).map_err(|error| unread(format!("cannot be read: {error}")))?;
     if !metadata.is_file() {
         return Err(unread("is not a file".into()));

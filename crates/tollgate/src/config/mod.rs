@@ -6,6 +6,7 @@ mod fault;
 mod find;
 mod limit;
 mod page;
+mod policy;
 mod secret;
 
 use std::collections::BTreeMap;
@@ -21,6 +22,7 @@ pub use error::ConfigError;
 pub use find::{Found, find};
 pub use limit::{CountedBy, Limit};
 pub use page::{json_schema, page};
+pub use policy::PolicyFile;
 pub use secret::{SecretSource, TextOrSecret};
 
 /// The whole file.
@@ -46,6 +48,9 @@ pub struct Config {
     /// Roles: who may do what.
     #[schemars(with = "BTreeMap<String, RoleSchema>")]
     pub roles: BTreeMap<String, Spanned<toml::Table>>,
+    /// Rules in Cedar, and what they may read.
+    #[schemars(with = "Option<PolicyFile>")]
+    pub policy: Option<Spanned<PolicyFile>>,
     /// How often callers may ask.
     #[schemars(with = "Vec<Limit>")]
     pub limit: Vec<Spanned<Limit>>,
@@ -79,6 +84,7 @@ impl Default for Config {
             env: BTreeMap::new(),
             server: Server::default(),
             roles: BTreeMap::new(),
+            policy: None,
             limit: Vec::new(),
             models: BTreeMap::new(),
             databases: BTreeMap::new(),
