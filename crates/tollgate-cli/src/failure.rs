@@ -103,7 +103,7 @@ impl From<Error> for Failure {
         match error {
             Error::Config(error) => (*error).into(),
             Error::Folder { .. } => Self::usage(message).hint("set `workspace` and `data_dir` in tollgate.toml"),
-            Error::Policy(_) | Error::Tool(_) | Error::BadTool { .. } => {
+            Error::Policy(_) | Error::Unread(_) | Error::Tool(_) | Error::BadTool { .. } => {
                 Self::usage(message).hint("correct it in tollgate.toml; docs/config.md lists the keys")
             }
             Error::Ledger(_) => Self::unavailable(message).hint("run `tollgate audit verify`"),

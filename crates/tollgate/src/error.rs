@@ -32,6 +32,9 @@ pub enum Error {
     /// The roles do not fit together.
     #[error(transparent)]
     Policy(#[from] tollgate_policy::PolicyError),
+    /// Roles and rules could not be read again.
+    #[error("the policy could not be read again: {0}")]
+    Unread(String),
     /// A tool cannot be registered.
     #[error(transparent)]
     Tool(#[from] tollgate_gate::BuildError),

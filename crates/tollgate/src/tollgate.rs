@@ -87,12 +87,17 @@ impl Tollgate {
     ///
     /// # Errors
     /// When a role or a rule is wrong. Everything then stays as it was.
-    pub fn reload_policy(&self) -> Result<bool, Error> {
-        let fresh = match &self.loaded.file {
-            Some(file) => &Loaded::read(file, &self.loaded.folder)?,
-            None => &*self.loaded,
-        };
-        let policy = policy(fresh, &self.roles)?;
+    pub async fn reload_policy(&self) -> Result<bool, Error> {
+        let (loaded, roles) = (Arc::clone(&self.loaded), self.roles.clone());
+        // Thousands of rules take seconds to read: not on a thread that serves.
+        let read = tokio::task::spawn_blocking(move || {
+            let fresh = match &loaded.file {
+                Some(file) => &Loaded::read(file, &loaded.folder)?,
+                None => &*loaded,
+            };
+            policy(fresh, &roles)
+        });
+        let policy = read.await.map_err(|error| Error::Unread(error.to_string()))??;
         if policy.hash() == self.gate.policy().hash() {
             return Ok(false);
         }

@@ -26,7 +26,7 @@ pub(crate) async fn follow(global: &Global, house: &Tollgate) {
             continue;
         }
         seen = now;
-        match house.reload_policy() {
+        match house.reload_policy().await {
             Ok(true) if !global.quiet => {
                 let hash: String = house.gate().policy().hash().chars().take(12).collect();
                 output::err(&format!("tollgate: the policy changed, and counts from now on ({hash})\n"));
