@@ -10,7 +10,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 use crate::StoreError;
 
 /// The format that this program writes.
-const VERSION: i64 = 2;
+const VERSION: i64 = 3;
 
 /// How long a statement waits for another process.
 const BUSY_WAIT: Duration = Duration::from_secs(5);
@@ -55,8 +55,25 @@ create table grants (
 create index grants_by_session on grants (session, pin);
 ";
 
+const SESSIONS: &str = "
+create table sessions (
+    id text primary key, name text unique, caller text not null, model text not null, system text,
+    created integer not null, updated integer not null, bytes integer not null default 0, forked_from text
+) strict;
+create index sessions_by_use on sessions (updated);
+create table session_steps (
+    session text not null, seq integer not null, kind text not null, body text not null, primary key (session, seq)
+) strict;
+create table session_calls (
+    session text not null, seq integer not null, position integer not null, key text, is_whole integer not null,
+    approval text, outcome text, primary key (session, seq, position)
+) strict;
+create index session_calls_open on session_calls (session, key) where outcome is null;
+create index session_calls_by_key on session_calls (key) where outcome is null and key is not null;
+";
+
 /// From each older format to the next one.
-const MIGRATIONS: [(i64, &str); 2] = [
+const MIGRATIONS: [(i64, &str); 3] = [
     (
         1,
         "alter table approvals add column typed text;
@@ -64,6 +81,7 @@ const MIGRATIONS: [(i64, &str); 2] = [
          alter table approvals add column yes_by text not null default '[]';",
     ),
     (1, GRANTS),
+    (2, SESSIONS),
 ];
 
 /// The state of one data folder. Cheap to make: the database is opened at its first use.
@@ -141,6 +159,7 @@ fn prepare(connection: &mut Connection) -> Result<(), StoreError> {
     if found == 0 {
         transaction.execute_batch(TABLES)?;
         transaction.execute_batch(GRANTS)?;
+        transaction.execute_batch(SESSIONS)?;
     }
     for (_, migration) in MIGRATIONS.iter().filter(|(from, _)| (1..=*from).contains(&found)) {
         transaction.execute_batch(migration)?;

@@ -65,9 +65,11 @@ impl Store {
         self.with(move |connection| {
             let oldest = now - SignedDuration::from_millis(i64::try_from(limits::IDEMPOTENCY_TTL_MS).unwrap_or(i64::MAX));
             let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            // An open key outlives its time: forgetting it could do a thing twice.
+            // An open key outlives its time, and so does one on which a session still waits: forgetting it could do a
+            // thing twice.
             transaction.execute(
-                "delete from idempotency where created <= ?1 and outcome is not null",
+                "delete from idempotency where created <= ?1 and outcome is not null and not exists \
+                 (select 1 from session_calls c where c.key = idempotency.key and c.outcome is null)",
                 params![oldest.as_microsecond()],
             )?;
             let reservation = match standing(&transaction, &key, &digest)? {
@@ -92,6 +94,20 @@ impl Store {
     /// When the store fails.
     pub async fn reservation(&self, key: ReservationKey, digest: Digest) -> Result<Reservation, StoreError> {
         self.with(move |connection| standing(connection, &key, &digest)).await
+    }
+
+    /// The attempt that holds a key of this caller, whatever the tool.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn key_holder(&self, caller: &Caller, key: &str) -> Result<Option<AttemptId>, StoreError> {
+        let (scope, key) = (ReservationKey::new(caller, "", key), key.to_owned());
+        self.with(move |connection| {
+            let sql = "select attempt from idempotency where subject = ?1 and tenant = ?2 and key = ?3 limit 1";
+            let found = connection.query_row(sql, params![scope.subject, scope.tenant, key], |row| row.get(0));
+            Ok(found.optional()?.map(|attempt: String| AttemptId::new(attempt)))
+        })
+        .await
     }
 
     /// Stores the end of the first call under its key.

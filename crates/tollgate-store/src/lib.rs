@@ -1,4 +1,4 @@
-//! The state of one data folder: approvals, idempotency keys, whole results, unsettled attempts, access keys,
+//! The state of one data folder: approvals, idempotency keys, sessions, whole results, unsettled attempts, access keys,
 //! and the install key.
 //!
 //! SQLite in WAL mode with `synchronous = FULL`: what a method returned is on the disk. Several processes share it.
@@ -12,6 +12,7 @@ mod grant;
 mod idempotency;
 mod key;
 mod result;
+mod session;
 mod unsettled;
 
 pub use access::{AccessKey, KeyKind};
@@ -22,4 +23,5 @@ pub use grant::Grant;
 pub use idempotency::{Reservation, ReservationKey};
 pub use key::InstallKey;
 pub use result::ResultMeta;
+pub use session::{NewCall, SessionLock, SessionMeta, SessionSummary, Step, StepKind, StoredCall};
 pub use unsettled::Unsettled;

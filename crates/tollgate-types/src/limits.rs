@@ -100,6 +100,12 @@ pub const APPROVALS_OPEN_MAX: usize = 1_000;
 pub const IDEMPOTENCY_TTL_MS: u64 = 24 * 60 * 60 * 1000;
 /// An idempotency key.
 pub const IDEMPOTENCY_KEY_CHARS_MAX: usize = 256;
+/// Sessions of one data folder; beyond it the one that was not used for longest goes, if nothing in it is open.
+pub const SESSIONS_KEPT_MAX: u32 = 1_000;
+/// One session. What a call brought is stored beyond it, a new prompt or turn is not.
+pub const SESSION_BYTES_MAX: u32 = 16 * 1024 * 1024;
+/// The name of a session.
+pub const SESSION_NAME_CHARS_MAX: usize = 64;
 /// How long a whole result stays readable through its handle.
 pub const RESULT_TTL_MS: u64 = 7 * 24 * 60 * 60 * 1000;
 /// A configuration file.

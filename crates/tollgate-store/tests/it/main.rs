@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
+mod sessions;
+
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 use tempfile::TempDir;
@@ -197,7 +199,9 @@ async fn a_store_of_the_first_format_is_brought_to_this_one() {
     for column in ["typed", "approvers", "yes_by"] {
         database.execute(&format!("alter table approvals drop column {column}"), []).unwrap();
     }
-    database.execute("drop table grants", []).unwrap();
+    for table in ["grants", "sessions", "session_steps", "session_calls"] {
+        database.execute(&format!("drop table {table}"), []).unwrap();
+    }
     database.pragma_update(None, "user_version", 1).unwrap();
     drop(database);
 
