@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use tollgate_types::{Code, Status};
+use tollgate_types::{Code, Outcome, Status};
 use tollgate_wire::Turn;
 
 use crate::mask;
@@ -60,6 +60,10 @@ pub struct ResultRecord {
 }
 
 impl ResultRecord {
+    pub(crate) fn of(outcome: &Outcome) -> Self {
+        Self { status: outcome.status(), code: outcome.code(), text: outcome.model_text() }
+    }
+
     /// Whether both are the same but for the handles, ids and times that are new in each run.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         self.status == other.status && self.code == other.code && mask::is_same(&self.text, &other.text)

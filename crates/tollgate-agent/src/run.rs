@@ -3,19 +3,21 @@
 
 mod calls;
 mod event;
+mod kept;
 mod repetition;
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use tollgate_types::{Caller, CancellationToken, Code, Door, ErrorObject, ToolDefinition, limits};
+use tollgate_types::{Caller, CancellationToken, Code, Door, ErrorObject, Risk, ToolDefinition, limits};
 use tollgate_wire::{History, Lowered, Message, ModelCall, ToolChoice, Turn, Usage, lower};
 
-pub use event::{Answer, Difference, Event, RunError};
+pub use event::{Answer, Difference, Event, OpenQuestion, RunError};
 use repetition::Repetition;
 
 use crate::model::{Model, ModelError, ModelRequest};
 use crate::record::{Line, Recorder, ResultRecord};
+use crate::session::Session;
 
 /// How an agent works.
 #[derive(Debug, Clone)]
@@ -52,11 +54,17 @@ pub struct Agent {
     options: Options,
     history: History,
     recorder: Option<Recorder>,
+    session: Option<Session>,
+    /// Whether what is here of the session may differ from what is stored.
+    is_stale: bool,
 }
 
 /// What one prompt may use.
 struct Offer {
     lowered: Lowered,
+    names: Vec<String>,
+    /// Those that change nothing, so that their calls may happen again.
+    reads: HashSet<String>,
     /// Tools of the door that the options leave out. A model may know their names; they must not run.
     withheld: HashSet<String>,
 }
@@ -64,11 +72,8 @@ struct Offer {
 impl Agent {
     /// An agent with an empty conversation.
     pub fn new(door: Arc<dyn Door>, caller: Caller, model: Arc<dyn Model>, options: Options) -> Self {
-        let mut history = History::default();
-        if let Some(system) = &options.system {
-            history.push(Message::System(system.clone()));
-        }
-        Self { door, caller, model, options, history, recorder: None }
+        let history = conversation(&options, Vec::new());
+        Self { door, caller, model, options, history, recorder: None, session: None, is_stale: false }
     }
 
     /// The same agent with a recording of what it does.
@@ -76,6 +81,11 @@ impl Agent {
     pub fn with_recorder(mut self, recorder: Recorder) -> Self {
         self.recorder = Some(recorder);
         self
+    }
+
+    /// Who asks.
+    pub fn caller(&self) -> &Caller {
+        &self.caller
     }
 
     /// The conversation so far.
@@ -87,11 +97,34 @@ impl Agent {
     ///
     /// # Errors
     /// When the model does not answer, a limit is reached, the same calls bring the same results again and again, the
-    /// recording cannot be written, or `cancellation` fires. The conversation is sound afterwards; a prompt to which
-    /// nothing came back is taken out of it.
+    /// recording or the session cannot be written, a call of a session waits for a human, or `cancellation` fires. The
+    /// conversation is sound afterwards; a prompt to which nothing came back is taken out of it, but of a session only when
+    /// the next one comes.
     pub async fn ask(
         &mut self,
         prompt: &str,
+        cancellation: &CancellationToken,
+        on_event: &mut (dyn FnMut(&Event) + Send),
+    ) -> Result<Answer, RunError> {
+        self.run(Some(prompt), cancellation, on_event).await
+    }
+
+    /// Goes on with a session where its answers were missing: asks the door for the calls that have no outcome, then the
+    /// model. Where none is missing, the answer that is there is said again.
+    ///
+    /// # Errors
+    /// Those of [`Agent::ask`], and when there is no session or nothing was said in it.
+    pub async fn resume(
+        &mut self,
+        cancellation: &CancellationToken,
+        on_event: &mut (dyn FnMut(&Event) + Send),
+    ) -> Result<Answer, RunError> {
+        self.run(None, cancellation, on_event).await
+    }
+
+    async fn run(
+        &mut self,
+        prompt: Option<&str>,
         cancellation: &CancellationToken,
         on_event: &mut (dyn FnMut(&Event) + Send),
     ) -> Result<Answer, RunError> {
@@ -100,17 +133,29 @@ impl Agent {
         let result = tokio::select! {
             biased;
             () = cancellation.cancelled() => Err(RunError::Cancelled),
-            result = self.run(prompt, on_event) => result,
+            result = self.work(prompt, on_event) => result,
         };
-        if let Err(error) = &result {
-            self.settle();
-            on_event(&Event::Error { error: ErrorObject::from(error) });
+        match &result {
+            Ok(_) => self.is_stale = false,
+            Err(error) => {
+                self.settle();
+                on_event(&match error {
+                    RunError::Waiting { session, waiting } => {
+                        Event::Paused { session: session.clone(), waiting: waiting.clone() }
+                    }
+                    _ => Event::Error { error: ErrorObject::from(error) },
+                });
+            }
         }
         result
     }
 
-    /// Makes the conversation sound, and takes a prompt to which nothing came back out of it.
+    /// Makes the conversation sound, and takes a prompt to which nothing came back out of it. What a session holds is
+    /// read again instead, before it goes on.
     fn settle(&mut self) {
+        if self.session.is_some() {
+            return;
+        }
         self.history.repair();
         if let [before @ .., Message::User(_)] = self.history.messages() {
             let length = before.len();
@@ -118,27 +163,42 @@ impl Agent {
         }
     }
 
-    async fn run(&mut self, prompt: &str, on_event: &mut (dyn FnMut(&Event) + Send)) -> Result<Answer, RunError> {
-        let offer = self.offer(prompt, on_event).await?;
-        self.history.push(Message::User(prompt.to_owned()));
+    async fn work(
+        &mut self,
+        prompt: Option<&str>,
+        on_event: &mut (dyn FnMut(&Event) + Send),
+    ) -> Result<Answer, RunError> {
+        self.refresh().await?;
+        let offer = self.offer().await?;
+        if prompt.is_none()
+            && let Some(answer) = self.take_up(&offer, on_event)?
+        {
+            return Ok(answer);
+        }
+        self.complete(&offer, on_event).await?;
+        if let Some(prompt) = prompt {
+            self.begin(prompt, &offer, on_event).await?;
+        }
+        self.rounds(&offer, on_event).await
+    }
+
+    async fn rounds(&mut self, offer: &Offer, on_event: &mut (dyn FnMut(&Event) + Send)) -> Result<Answer, RunError> {
         let mut tool_choice = self.options.tool_choice.clone();
+        if !matches!(self.history.messages().last(), Some(Message::User(_))) {
+            tool_choice = unforced(tool_choice);
+        }
         let mut repetition = Repetition::default();
         let mut usage = Usage::default();
         let mut differences = Vec::new();
         for round in 1..=self.options.rounds_max {
-            let turn = self.turn(round, &offer.lowered, &tool_choice, on_event).await?;
+            let turn = self.turn(round, offer, &tool_choice, on_event).await?;
             let spent = turn.usage.unwrap_or_default();
             usage.input_tokens += spent.input_tokens;
             usage.output_tokens += spent.output_tokens;
             if turn.calls.is_empty() {
                 self.record(|| Line::Answer { text: turn.text.clone() })?;
                 let answer = Answer { text: turn.text, rounds: round, finish: turn.finish, usage, differences };
-                on_event(&Event::Answer {
-                    text: answer.text.clone(),
-                    rounds: round,
-                    finish: answer.finish.clone(),
-                    usage,
-                });
+                on_event(&answer.event());
                 return Ok(answer);
             }
             let results = self.call_all(&turn.calls, &offer.withheld, on_event).await?;
@@ -148,15 +208,13 @@ impl Agent {
             if let Some(tool) = stuck {
                 return Err(RunError::NoProgress { tool });
             }
-            if matches!(tool_choice, ToolChoice::Required | ToolChoice::Named(_)) {
-                tool_choice = ToolChoice::Auto;
-            }
+            tool_choice = unforced(tool_choice);
         }
         Err(RunError::BudgetExceeded { rounds: self.options.rounds_max })
     }
 
-    /// Finds what may be offered, and says that the run begins.
-    async fn offer(&mut self, prompt: &str, on_event: &mut (dyn FnMut(&Event) + Send)) -> Result<Offer, RunError> {
+    /// Finds what may be offered.
+    async fn offer(&self) -> Result<Offer, RunError> {
         let listed = self.door.list(&self.caller).await;
         let is_wanted =
             |tool: &Arc<ToolDefinition>| self.options.tools.as_ref().is_none_or(|names| names.contains(&tool.name));
@@ -172,22 +230,41 @@ impl Agent {
             return Err(RunError::UnknownTools { names: missing });
         }
         let lowered = lower(&offered).map_err(|e| ModelError::Config { reason: e.to_string() })?;
-        let tools: Vec<String> = offered.iter().map(|tool| tool.name.clone()).collect();
-        let (prompt, model) = (prompt.to_owned(), self.model.name().to_owned());
-        self.record(|| Line::Run { prompt: prompt.clone(), model: model.clone(), tools: tools.clone() })?;
-        on_event(&Event::RunStarted { prompt, model, tools });
-        Ok(Offer { lowered, withheld: withheld.into_iter().map(|tool| tool.name.clone()).collect() })
+        let reads = offered.iter().filter(|tool| tool.risk == Risk::Read).map(|tool| tool.name.clone()).collect();
+        Ok(Offer {
+            lowered,
+            names: offered.iter().map(|tool| tool.name.clone()).collect(),
+            reads,
+            withheld: withheld.into_iter().map(|tool| tool.name.clone()).collect(),
+        })
+    }
+
+    /// Takes a prompt into the conversation, and says that the run begins.
+    async fn begin(
+        &mut self,
+        prompt: &str,
+        offer: &Offer,
+        on_event: &mut (dyn FnMut(&Event) + Send),
+    ) -> Result<(), RunError> {
+        let (prompt, model, tools) = (prompt.to_owned(), self.model.name().to_owned(), offer.names.clone());
+        let line = Line::Run { prompt: prompt.clone(), model: model.clone(), tools: tools.clone() };
+        self.keep_prompt(&line).await?;
+        self.record(|| line)?;
+        let session = self.session.as_ref().map(|session| session.meta().id.clone());
+        on_event(&Event::RunStarted { prompt: prompt.clone(), model, tools, session });
+        self.history.push(Message::User(prompt));
+        Ok(())
     }
 
     /// Asks the model, and keeps what it said.
     async fn turn(
         &mut self,
         round: u32,
-        tools: &Lowered,
+        offer: &Offer,
         tool_choice: &ToolChoice,
         on_event: &mut (dyn FnMut(&Event) + Send),
     ) -> Result<Turn, RunError> {
-        let request = ModelRequest { messages: self.history.messages(), tools, tool_choice };
+        let request = ModelRequest { messages: self.history.messages(), tools: &offer.lowered, tool_choice };
         let mut on_text = |text: &str| on_event(&Event::TextDelta { text: text.to_owned() });
         let mut turn = self.model.turn(request, &mut on_text).await?;
         if turn.calls.is_empty() && turn.text.trim_ascii().is_empty() {
@@ -195,6 +272,9 @@ impl Agent {
         }
         self.history.push_turn(&mut turn);
         self.record(|| Line::Turn { round, turn: turn.clone() })?;
+        if let Some(session) = &mut self.session {
+            session.turn(round, &turn, |tool| offer.reads.contains(tool)).await?;
+        }
         on_event(&Event::Turn { round, turn: turn.clone() });
         Ok(turn)
     }
@@ -221,6 +301,20 @@ impl Agent {
             Some(recorder) => Ok(recorder.write(&line())?),
             None => Ok(()),
         }
+    }
+}
+
+/// The conversation with what the model is told to be.
+fn conversation(options: &Options, messages: Vec<Message>) -> History {
+    let system = options.system.iter().map(|system| Message::System(system.clone()));
+    History::from(system.chain(messages).collect::<Vec<_>>())
+}
+
+/// A forced choice holds until the model has called.
+fn unforced(choice: ToolChoice) -> ToolChoice {
+    match choice {
+        ToolChoice::Required | ToolChoice::Named(_) => ToolChoice::Auto,
+        ToolChoice::Auto | ToolChoice::None => choice,
     }
 }
 

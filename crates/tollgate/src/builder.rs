@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use tollgate_agent::Sessions;
 use tollgate_gate::{Gate, GateBuilder, Operator, Quotas, SystemClock};
 use tollgate_guard::client::{Client, Origin};
 use tollgate_guard::redact::Redactor;
@@ -114,9 +115,9 @@ impl Builder {
         let store = Store::new(&data_dir);
         let hand_on = |recovery: &Recovery| take_over(&store, recovery);
         let ledger = Arc::new(Ledger::open_telling(&data_dir, Arc::clone(&self.clock), options, hand_on)?.0);
-        let operator = Operator::new(Arc::clone(&ledger), store.clone(), Arc::clone(&self.clock));
         let key = InstallKey::load(&data_dir)?;
         let redactor = Redactor::new(key.as_bytes(), []);
+        let (operator, sessions) = desks(&ledger, &store, &self.clock, &redactor);
         let mut warnings = Vec::new();
         let env = environment(&self.loaded, &redactor, &mut warnings).await;
         let mut tools = self.tools;
@@ -136,7 +137,6 @@ impl Builder {
         let overlays = Overlays::read(&self.loaded)?;
         warnings.extend(overlays.idle(&tools.iter().map(|tool| tool.definition().name).collect::<Vec<_>>()));
         let tools = tools.into_iter().map(|tool| overlays.apply(tool)).collect::<Result<Vec<_>, _>>()?;
-        let protected = protected(&self.loaded, &data_dir);
         let policy = policy(&self.loaded, &self.roles)?;
         let quotas = Quotas::in_process(self.loaded.limits(&policy)?, Arc::clone(&self.clock));
         let gate = GateBuilder {
@@ -148,7 +148,7 @@ impl Builder {
             redactor: redactor.clone(),
             approvals: self.approvals,
             clock: Arc::clone(&self.clock),
-            workspace: Workspace { root: workspace, protected, read_only },
+            workspace: Workspace { root: workspace, protected: protected(&self.loaded, &data_dir), read_only },
             env,
             environment: self.loaded.config.environment.clone(),
             envelope: self.loaded.config.envelope,
@@ -165,8 +165,14 @@ impl Builder {
         let has_servers = !self.loaded.config.mcp.is_empty();
         let servers = has_servers.then(start).transpose().map_err(|error| self.loaded.server_fault(&error))?;
         let (clock, loaded, roles) = (self.clock, self.loaded, self.roles);
-        Ok(Tollgate { gate, servers, operator, redactor, clock, loaded, roles, data_dir, warnings })
+        Ok(Tollgate { gate, servers, operator, sessions, redactor, clock, loaded, roles, data_dir, warnings })
     }
+}
+
+/// What stands beside the gate: the operator's desk, and the sessions.
+fn desks(ledger: &Arc<Ledger>, store: &Store, clock: &Arc<dyn Clock>, redactor: &Redactor) -> (Operator, Sessions) {
+    let operator = Operator::new(Arc::clone(ledger), store.clone(), Arc::clone(clock));
+    (operator, Sessions::new(store.clone(), Arc::clone(clock), redactor.clone()))
 }
 
 /// What no tool may touch.

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate_agent::{ChatModel, ModelConfig};
+use tollgate_agent::{ChatModel, ModelConfig, Sessions};
 use tollgate_gate::{Gate, Operator};
 use tollgate_guard::redact::Redactor;
 use tollgate_mcp::upstream::UpstreamStatus;
@@ -21,6 +21,7 @@ pub struct Tollgate {
     pub(crate) gate: Gate,
     pub(crate) servers: Option<Arc<Servers>>,
     pub(crate) operator: Operator,
+    pub(crate) sessions: Sessions,
     pub(crate) redactor: Redactor,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) loaded: Arc<Loaded>,
@@ -113,6 +114,11 @@ impl Tollgate {
     /// The operator's desk.
     pub fn operator(&self) -> &Operator {
         &self.operator
+    }
+
+    /// The conversations that outlive their processes.
+    pub fn sessions(&self) -> &Sessions {
+        &self.sessions
     }
 
     /// The clock that everything here goes by.

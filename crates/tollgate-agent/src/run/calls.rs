@@ -4,26 +4,31 @@ use std::collections::HashSet;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use tollgate_types::{Call, Status};
+use tollgate_types::{Call, Caller, Door, ErrorObject, Outcome, Status};
 use tollgate_wire::{Message, ModelCall};
 
-use super::{Agent, Event, refusal};
-use crate::record::{Line, RecordError, ResultRecord};
+use super::{Agent, Event, OpenQuestion, RunError, refusal};
+use crate::record::{Line, ResultRecord};
+use crate::session::{Kept, Session, SessionError};
 
 impl Agent {
-    /// Runs them, a few at once; the results come back in call order. Each goes into the history and the
-    /// recording as soon as it is there, so that none is lost when the run is cancelled; in the end they stand in call
-    /// order in the history as well. When the recording fails, the calls of the turn still come to their end.
+    /// Runs those that have no result yet, a few at once; all results come back in call order. Each goes into the
+    /// history, the recording and the session as soon as it is there, so that none is lost when the run is cancelled; in the
+    /// end they stand in call order in the history as well. When one of them cannot be kept, or waits for a human, the
+    /// other calls of the turn still come to their end.
     pub(super) async fn call_all(
         &mut self,
         calls: &[ModelCall],
         withheld: &HashSet<String>,
         on_event: &mut (dyn FnMut(&Event) + Send),
-    ) -> Result<Vec<ResultRecord>, RecordError> {
-        let Self { door, caller, history, options, recorder, .. } = self;
-        let mut recorded = Ok(());
-        let mut slots: Vec<Option<ResultRecord>> = vec![None; calls.len()];
-        let mut waiting = calls.iter().enumerate();
+    ) -> Result<Vec<ResultRecord>, RunError> {
+        let Self { door, caller, history, options, recorder, session, .. } = self;
+        let mut pause = Pause::default();
+        let mut slots = session.as_ref().map(Session::results).unwrap_or_default();
+        slots.resize(calls.len(), None);
+        let missing: Vec<bool> = slots.iter().map(Option::is_none).collect();
+        let mut waiting =
+            calls.iter().enumerate().zip(missing).filter_map(|(call, is_missing)| is_missing.then_some(call));
         let mut running = FuturesUnordered::new();
         loop {
             while running.len() < options.calls_at_once_max.max(1) {
@@ -36,26 +41,96 @@ impl Agent {
                         arguments: call.arguments.clone(),
                     });
                 }
-                let (door, caller) = (&*door, &*caller);
+                let (door, caller, session) = (&**door, &*caller, session.as_ref());
                 let mut asked = Call::raw(&call.name, &call.arguments).with_id(call.id.as_str());
                 // The door then runs nothing, and still records that it was asked for.
                 asked.refusal = refused;
-                running.push(async move { (at, door.call(caller, asked).await) });
+                running.push(async move { (at, ask(door, caller, session, at, asked).await) });
             }
-            let Some((at, outcome)) = running.next().await else { break };
-            let result = ResultRecord { status: outcome.status(), code: outcome.code(), text: outcome.model_text() };
-            if let Some((call, slot)) = calls.get(at).zip(slots.get_mut(at)) {
+            let Some((at, asked)) = running.next().await else { break };
+            let (outcome, kept) = match asked {
+                Ok(asked) => asked,
+                Err(error) => {
+                    pause.failed.get_or_insert(error.into());
+                    continue;
+                }
+            };
+            if let Some((call, slot)) = calls.get(at).zip(slots.get_mut(at))
+                && let Some(result) = pause.take(call, kept)
+            {
                 history.push(Message::Tool { call_id: call.id.clone(), text: result.text.clone() });
-                if let (Some(recorder), Ok(())) = (recorder.as_mut(), &recorded) {
+                if let (Some(recorder), None) = (recorder.as_mut(), &pause.failed) {
                     let (call_id, tool) = (call.id.clone(), call.name.clone());
-                    recorded = recorder.write(&Line::Result { call_id, tool, result: result.clone() });
+                    let line = Line::Result { call_id, tool, result: result.clone() };
+                    pause.failed = recorder.write(&line).err().map(RunError::from);
                 }
                 *slot = Some(result);
             }
             on_event(&Event::CallFinished { outcome });
         }
+        drop(running);
+        pause.end(session.as_ref())?;
+        if let Some(session) = session {
+            session.completed();
+        }
         history.repair();
-        recorded.map(|()| slots.into_iter().map(Option::unwrap_or_default).collect())
+        Ok(slots.into_iter().map(Option::unwrap_or_default).collect())
+    }
+}
+
+/// One call to the door, kept in the session where there is one.
+async fn ask(
+    door: &dyn Door,
+    caller: &Caller,
+    session: Option<&Session>,
+    at: usize,
+    call: Call,
+) -> Result<(Outcome, Kept), SessionError> {
+    if let Some(session) = session {
+        return session.call(door, caller, at, call).await;
+    }
+    let outcome = door.call(caller, call).await;
+    let result = ResultRecord::of(&outcome);
+    Ok((outcome, Kept::Result(result)))
+}
+
+/// Why a turn cannot be told to the model yet.
+#[derive(Default)]
+struct Pause {
+    failed: Option<RunError>,
+    waiting: Vec<OpenQuestion>,
+    later: Option<(String, ErrorObject)>,
+}
+
+impl Pause {
+    /// Keeps in mind what has no result.
+    fn take(&mut self, call: &ModelCall, kept: Kept) -> Option<ResultRecord> {
+        match kept {
+            Kept::Result(result) => return Some(result),
+            Kept::Waiting(waiting) => self.waiting.push(OpenQuestion {
+                call_id: call.id.clone(),
+                tool: call.name.clone(),
+                approval: waiting.id,
+                expires: waiting.expires,
+            }),
+            Kept::Later(error) => drop(self.later.get_or_insert((call.name.clone(), error))),
+        }
+        None
+    }
+
+    fn end(self, session: Option<&Session>) -> Result<(), RunError> {
+        if let Some(error) = self.failed {
+            return Err(error);
+        }
+        if let Some((tool, error)) = self.later {
+            return Err(RunError::Later { tool, error: Box::new(error) });
+        }
+        match session {
+            Some(session) if !self.waiting.is_empty() => {
+                Err(RunError::Waiting { session: session.label().to_owned(), waiting: self.waiting })
+            }
+            _ => Ok(()),
+        }
     }
 }
 

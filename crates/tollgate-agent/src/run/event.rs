@@ -1,11 +1,14 @@
 //! What a run tells while it goes on, and how it ends.
 
+use std::fmt;
+
 use serde::Serialize;
-use tollgate_types::{Code, ErrorObject, Outcome};
+use tollgate_types::{ApprovalId, Code, ErrorObject, Outcome};
 use tollgate_wire::{Finish, Turn, Usage};
 
 use crate::model::ModelError;
 use crate::record::{RecordError, ResultRecord};
+use crate::session::SessionError;
 
 /// One thing that happened. As JSON, `type` says which.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -19,6 +22,20 @@ pub enum Event {
         model: String,
         /// The names of the tools that are offered.
         tools: Vec<String>,
+        /// The id of the session, where the run is kept in one.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        session: Option<String>,
+    },
+    /// A session goes on where its answers were missing.
+    RunResumed {
+        /// The session's id.
+        session: String,
+        /// The model's name.
+        model: String,
+        /// The names of the tools that are offered.
+        tools: Vec<String>,
+        /// How many calls are asked for again.
+        open_calls: usize,
     },
     /// New text of the model.
     TextDelta {
@@ -60,11 +77,31 @@ pub enum Event {
     },
     /// A call brought something else than when it was recorded.
     Difference(Difference),
+    /// The run ends here, and goes on when its session is resumed after a human has answered.
+    Paused {
+        /// What `tollgate run --resume` takes.
+        session: String,
+        /// What is waited for.
+        waiting: Vec<OpenQuestion>,
+    },
     /// The run ended without an answer.
     Error {
         /// Why.
         error: ErrorObject,
     },
+}
+
+/// A question that a call waits for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct OpenQuestion {
+    /// The call's id.
+    pub call_id: String,
+    /// The tool's name.
+    pub tool: String,
+    /// What `tollgate approvals approve` takes.
+    pub approval: ApprovalId,
+    /// When the question closes by itself, RFC 3339.
+    pub expires: String,
 }
 
 /// Where reality differs from a recording.
@@ -95,6 +132,12 @@ pub struct Answer {
     pub differences: Vec<Difference>,
 }
 
+impl Answer {
+    pub(super) fn event(&self) -> Event {
+        Event::Answer { text: self.text.clone(), rounds: self.rounds, finish: self.finish.clone(), usage: self.usage }
+    }
+}
+
 /// Why a run ended without an answer.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
@@ -104,6 +147,25 @@ pub enum RunError {
     /// The recording cannot be written.
     #[error(transparent)]
     Record(#[from] RecordError),
+    /// The session cannot be kept or gone on with.
+    #[error(transparent)]
+    Session(#[from] SessionError),
+    /// Calls wait for a human.
+    #[error("{} wait{} for a human", Calls(waiting.len()), if waiting.len() == 1 { "s" } else { "" })]
+    Waiting {
+        /// What `tollgate run --resume` takes.
+        session: String,
+        /// What is waited for.
+        waiting: Vec<OpenQuestion>,
+    },
+    /// A call of an earlier process may have happened, and what came of it is not to be had now.
+    #[error("what came of the call of `{tool}` cannot be said now: {}", error.message)]
+    Later {
+        /// The tool.
+        tool: String,
+        /// What the door says.
+        error: Box<ErrorObject>,
+    },
     /// Tools were asked for that this caller does not have.
     #[error("no tool is named `{}`", names.join("`, `"))]
     UnknownTools {
@@ -144,6 +206,16 @@ impl From<&RunError> for ErrorObject {
         let (code, hint) = match error {
             RunError::Model(error) => return error.clone().into(),
             RunError::Record(error) => (Code::Internal, error.hint()),
+            RunError::Session(source) => return Self::new(source.code(), error.to_string()).with_hint(source.hint()),
+            RunError::Waiting { session, waiting } => {
+                let ids: Vec<_> =
+                    waiting.iter().map(|one| format!("`tollgate approvals approve {}`", one.approval)).collect();
+                let hint = format!("{}, then `tollgate run --resume {session}`", ids.join(", "));
+                return Self::new(Code::ApprovalRequired, error.to_string()).with_hint(hint);
+            }
+            RunError::Later { error: why, .. } => {
+                return Self { message: error.to_string(), ..(**why).clone() }.with_hint("resume the session later");
+            }
             RunError::UnknownTools { .. } => {
                 (Code::UnknownTool, "see which tools there are for this role: `tollgate tools list`")
             }
@@ -156,5 +228,13 @@ impl From<&RunError> for ErrorObject {
             RunError::Cancelled => return Self::new(Code::Cancelled, error.to_string()),
         };
         Self::new(code, error.to_string()).with_hint(hint)
+    }
+}
+
+struct Calls(usize);
+
+impl fmt::Display for Calls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} call{}", self.0, if self.0 == 1 { "" } else { "s" })
     }
 }
