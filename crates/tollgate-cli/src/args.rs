@@ -70,7 +70,10 @@ pub(crate) enum Command {
     Serve(ServeArgs),
     /// Let a model work with the tools
     #[command(after_help = "Examples:\n  tollgate run \"how many lines has README.md?\"\n  tollgate run --replay \
-                            examples/inventory/recorded-run.jsonl    no model needed\n  tollgate run    a conversation")]
+                            examples/inventory/recorded-run.jsonl    no model needed\n  tollgate run    a conversation\n  tollgate run \
+                            --session order-17 \"order ten keyboards\"\n  tollgate run --resume order-17    after an approval, or a \
+                            crash\n\nA run is kept as a session. Where a call waits for a human and nobody sits here, the run \
+                            ends with exit status 4 and says which command goes on.")]
     Run(RunArgs),
     /// Take one call through the gate and print the outcome object
     #[command(after_help = "Examples:\n  tollgate call calculate '{\"expression\": \"34817 * 293\"}'\n  \
@@ -85,6 +88,11 @@ pub(crate) enum Command {
     Approvals {
         #[command(subcommand)]
         action: ApprovalsAction,
+    },
+    /// List, show, copy and export the conversations of `run`
+    Sessions {
+        #[command(subcommand)]
+        action: SessionsAction,
     },
     /// Make, list and revoke the keys of the HTTP server
     Keys {
@@ -176,15 +184,21 @@ pub(crate) struct ServeArgs {
 pub(crate) struct RunArgs {
     /// What to do; without it, a conversation line by line
     pub(crate) prompt: Option<String>,
-    /// The model, as configured under [models.NAME]
-    #[arg(long, value_name = "NAME", default_value = "default")]
-    pub(crate) model: String,
+    /// The model, as configured under [models.NAME] [default: the session's, else `default`]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) model: Option<String>,
     /// Keep the run as readable JSON lines in a new file
     #[arg(long, value_name = "FILE", conflicts_with = "replay")]
     pub(crate) record: Option<PathBuf>,
     /// Take the model's turns from a recording; the tools run for real
     #[arg(long, value_name = "FILE")]
     pub(crate) replay: Option<PathBuf>,
+    /// Begin a session of this name, or go on with it
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["replay", "resume"])]
+    pub(crate) session: Option<String>,
+    /// Go on with a session where its answers were missing; what was done is not done again
+    #[arg(long, value_name = "SESSION", conflicts_with_all = ["record", "replay", "system"])]
+    pub(crate) resume: Option<String>,
     /// Print every event as a JSON line, on a terminal too
     #[arg(long)]
     pub(crate) json: bool,
@@ -248,6 +262,39 @@ pub(crate) enum ApprovalsAction {
     Revoke {
         /// Its id, or the end of it
         id: String,
+    },
+}
+
+/// `sessions …`.
+#[derive(Subcommand)]
+pub(crate) enum SessionsAction {
+    /// List them, the one used last first
+    List,
+    /// Show one: what was said, what was called, and what is missing
+    Show {
+        /// Its name or id, or the beginning or end of the id
+        session: String,
+    },
+    /// Copy one up to a turn, under an id of its own
+    #[command(
+        after_help = "Example:\n  tollgate sessions fork order-17 --turn 2 --name order-17-b\n  tollgate run --resume \
+                            order-17-b \"take the cheaper ones\""
+    )]
+    Fork {
+        /// Its name or id, or the beginning or end of the id
+        session: String,
+        /// The last turn to copy, as `show` numbers them [default: the last one whose calls all have an outcome]
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+        turn: Option<u32>,
+        /// The name of the copy
+        #[arg(long, value_name = "NAME")]
+        name: Option<String>,
+    },
+    /// Print one as a recording, which `run --replay` takes
+    #[command(after_help = "Example:\n  tollgate sessions export order-17 > order-17.jsonl")]
+    Export {
+        /// Its name or id, or the beginning or end of the id
+        session: String,
     },
 }
 

@@ -3,9 +3,10 @@
 use std::process::ExitCode;
 
 use miette::{Diagnostic, GraphicalReportHandler, LabeledSpan, NamedSource, SourceCode};
-use tollgate::Error;
+use tollgate::agent::SessionError;
 use tollgate::config::ConfigError;
 use tollgate::policy::RuleFault;
+use tollgate::{Code, Error};
 
 /// Exit status of usage and configuration errors.
 pub(crate) const USAGE: u8 = 2;
@@ -29,6 +30,10 @@ impl Failure {
 
     pub(crate) fn usage(message: impl Into<String>) -> Self {
         Self::new(USAGE, message)
+    }
+
+    pub(crate) fn refused(message: impl Into<String>) -> Self {
+        Self::new(Code::Denied.exit(), message)
     }
 
     pub(crate) fn unavailable(message: impl Into<String>) -> Self {
@@ -125,5 +130,17 @@ impl From<tollgate::OperatorError> for Failure {
             }
             tollgate::OperatorError::Store(_) | tollgate::OperatorError::Ledger(_) => Self::unavailable(message),
         }
+    }
+}
+
+impl From<SessionError> for Failure {
+    fn from(error: SessionError) -> Self {
+        let message = error.to_string();
+        let failure = match error.code() {
+            Code::InvalidArguments => Self::usage(message),
+            Code::Conflict | Code::Denied | Code::BudgetExceeded => Self::refused(message),
+            _ => Self::unavailable(message),
+        };
+        failure.hint(error.hint())
     }
 }

@@ -56,6 +56,7 @@ async fn run(cli: Cli) -> Result<u8, Failure> {
         Command::Call(args) => command::call::run(&global, args).await,
         Command::Tools { action } => command::tools::run(&global, action).await,
         Command::Approvals { action } => command::approvals::run(&global, action).await,
+        Command::Sessions { action } => command::sessions::run(&global, action).await,
         Command::Keys { action } => command::keys::run(&global, action).await,
         Command::Mcp { action } => command::mcp::run(&global, action).await,
         Command::Policy { action } => command::policy::run(&global, action).await,

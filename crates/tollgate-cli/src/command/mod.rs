@@ -12,6 +12,7 @@ pub(crate) mod policy;
 pub(crate) mod reload;
 pub(crate) mod run;
 pub(crate) mod serve;
+pub(crate) mod sessions;
 pub(crate) mod tools;
 
 use std::path::PathBuf;

@@ -1,5 +1,8 @@
 //! `tollgate run`: a model works with the tools.
 
+mod printer;
+mod session;
+
 use std::io::{BufRead, IsTerminal};
 use std::sync::Arc;
 
@@ -9,63 +12,103 @@ use tollgate::{CancellationToken, Code, Surface, Tollgate, ToolChoice, limits, u
 use super::{caller, configuration, open_for_person};
 use crate::args::{Format, Global, RunArgs};
 use crate::failure::Failure;
-use crate::output::{self, Style, err, style, visible};
+use crate::output::{self, Style, err, style};
 use crate::signal::stopped;
+use printer::Printer;
 
 /// Exit status when reality differs from a recording.
 const DIFFERS: u8 = 1;
 
+/// The model of a new session.
+const DEFAULT_MODEL: &str = "default";
+
 pub(crate) async fn run(global: &Global, args: RunArgs) -> Result<u8, Failure> {
     let loaded = configuration(global)?;
-    let role = global.role.clone().unwrap_or_else(|| loaded.config.role.get_ref().clone());
+    let role = loaded.config.role.get_ref().clone();
     let house = open_for_person(global, loaded).await?;
-    let session = uuid_v7(house.clock().now());
-    let caller = caller(&house, &role, Surface::Agent)?.with_session(session);
-    let (model, recorded) = model(&house, &args).await?;
+    let is_json = args.json || output::format(global) == Format::Json;
+    let (mut agent, recorded) = agent(&house, global, &args, &role).await?;
+    if !global.quiet {
+        let session = agent.session().map(|session| format!(" · session {}", session.label())).unwrap_or_default();
+        err(&format!(
+            "tollgate: role {}{session} · ledger {} · sandbox {}\n",
+            agent.caller().role,
+            house.data_dir().join("audit").display(),
+            tollgate::sandbox_level()
+        ));
+    }
+    let prompts = match &args.prompt {
+        Some(prompt) => vec![prompt.clone()],
+        None => recorded,
+    };
+    let code = if !prompts.is_empty() {
+        let mut worst = 0;
+        for prompt in prompts {
+            worst = worst.max(ask(&mut agent, Some(&prompt), is_json).await?);
+        }
+        worst
+    } else if args.resume.is_some() {
+        ask(&mut agent, None, is_json).await?
+    } else {
+        conversation(&mut agent, is_json).await?
+    };
+    if let (false, 1.., Some(session)) = (global.quiet, code, agent.session())
+        && code != Code::ApprovalRequired.exit()
+    {
+        err(&format!("nothing that was done is lost: tollgate run --resume {}\n", session.label()));
+    }
+    house.stop().await;
+    Ok(code)
+}
+
+/// The agent of this run, and the prompts of a recording. All but a replay is kept in a session.
+async fn agent(
+    house: &Tollgate,
+    global: &Global,
+    args: &RunArgs,
+    default_role: &str,
+) -> Result<(Agent, Vec<String>), Failure> {
+    let known = session::known(house, global, args).await?;
+    let role = known.as_ref().map(|session| session.meta().caller.role.clone()).or_else(|| global.role.clone());
+    let caller = caller(house, role.as_deref().unwrap_or(default_role), Surface::Agent)?;
+    let stored = known.as_ref().map(|session| session.meta().model.clone());
+    let name = args.model.clone().or(stored).unwrap_or_else(|| DEFAULT_MODEL.to_owned());
+    let (model, recorded) = model(house, args, &name).await?;
     let options = Options {
         system: args.system.clone(),
         rounds_max: args.rounds.unwrap_or(limits::ROUNDS_MAX),
         tool_choice: tool_choice(&args.tool_choice),
         ..Options::default()
     };
-    let mut agent = Agent::new(house.door(), caller, model, options);
-    if let Some(path) = &args.record {
-        let recorder = Recorder::create(path).map_err(|error| Failure::usage(error.to_string()).hint(error.hint()))?;
+    let recorder = args.record.as_deref().map(Recorder::create).transpose();
+    let recorder = recorder.map_err(|error| Failure::usage(error.to_string()).hint(error.hint()))?;
+    let mut agent = match (known, &args.replay) {
+        (None, Some(_)) => {
+            let caller = caller.with_session(uuid_v7(house.clock().now()));
+            Agent::new(house.door(), caller, model, options)
+        }
+        (known, _) => {
+            let session = match known {
+                Some(session) => session::under(house, session, &name).await?,
+                None => session::begin(house, args, caller.clone(), name).await?,
+            };
+            Agent::new(house.door(), caller, model, options).with_session(session)
+        }
+    };
+    if let Some(recorder) = recorder {
         agent = agent.with_recorder(recorder);
     }
-    if !global.quiet {
-        err(&format!(
-            "tollgate: role {role} · ledger {} · sandbox {}\n",
-            house.data_dir().join("audit").display(),
-            tollgate::sandbox_level()
-        ));
-    }
-    let is_json = args.json || output::format(global) == Format::Json;
-    let prompts = match (&args.prompt, recorded) {
-        (Some(prompt), _) => vec![prompt.clone()],
-        (None, prompts) => prompts,
-    };
-    let code = if prompts.is_empty() {
-        conversation(&mut agent, is_json).await?
-    } else {
-        let mut worst = 0;
-        for prompt in prompts {
-            worst = worst.max(ask(&mut agent, &prompt, is_json).await?);
-        }
-        worst
-    };
-    house.stop().await;
-    Ok(code)
+    Ok((agent, recorded))
 }
 
 /// The model, and the prompts of a recording.
-async fn model(house: &Tollgate, args: &RunArgs) -> Result<(Arc<dyn Model>, Vec<String>), Failure> {
+async fn model(house: &Tollgate, args: &RunArgs, name: &str) -> Result<(Arc<dyn Model>, Vec<String>), Failure> {
     if let Some(path) = &args.replay {
         let replay = Replay::open(path).map_err(|error| Failure::usage(error.to_string()).hint(error.hint()))?;
         let prompts = replay.prompts().to_vec();
         return Ok((Arc::new(replay), prompts));
     }
-    let model = house.model(&args.model).await.map_err(|why| {
+    let model = house.model(name).await.map_err(|why| {
         Failure::usage(why)
             .hint("[models.…] in tollgate.toml says which model and where; `tollgate init` writes one with comments")
     })?;
@@ -100,18 +143,31 @@ async fn conversation(agent: &mut Agent, is_json: bool) -> Result<u8, Failure> {
         match line.map_err(|error| Failure::usage(format!("standard input cannot be read: {error}")))? {
             None => return Ok(worst),
             Some(line) if line.trim().is_empty() => {}
-            Some(line) => worst = worst.max(ask(agent, line.trim(), is_json).await?),
+            Some(line) => {
+                let code = ask(agent, Some(line.trim()), is_json).await?;
+                worst = worst.max(code);
+                // What waits for a human is gone on with by another run.
+                if agent.session().is_some() && code == Code::ApprovalRequired.exit() {
+                    return Ok(code);
+                }
+            }
         }
     }
 }
 
-async fn ask(agent: &mut Agent, prompt: &str, is_json: bool) -> Result<u8, Failure> {
+/// Asks, or goes on with the session where there is no prompt.
+async fn ask(agent: &mut Agent, prompt: Option<&str>, is_json: bool) -> Result<u8, Failure> {
     let cancellation = CancellationToken::new();
     let mut printer = Printer::new(is_json);
     let stopped = stopped();
     let answer = {
         let mut on_event = |event: &Event| printer.print(event);
-        let mut asked = std::pin::pin!(agent.ask(prompt, &cancellation, &mut on_event));
+        let mut asked = std::pin::pin!(async {
+            match prompt {
+                Some(prompt) => agent.ask(prompt, &cancellation, &mut on_event).await,
+                None => agent.resume(&cancellation, &mut on_event).await,
+            }
+        });
         tokio::select! {
             answer = &mut asked => answer,
             () = stopped => {
@@ -136,108 +192,4 @@ fn exit_of(error: &RunError) -> u8 {
         Code::Internal => Code::UpstreamError.exit(),
         code => code.exit(),
     }
-}
-
-/// Events as they come: JSON lines, or a conversation to read.
-struct Printer {
-    is_json: bool,
-    is_terminal: bool,
-    /// Whether the last thing printed was text without a line end.
-    is_within_line: bool,
-    has_streamed: bool,
-    failure: Option<Failure>,
-}
-
-impl Printer {
-    fn new(is_json: bool) -> Self {
-        let is_terminal = std::io::stdout().is_terminal();
-        Self { is_json, is_terminal, is_within_line: false, has_streamed: false, failure: None }
-    }
-
-    fn print(&mut self, event: &Event) {
-        let printed = if self.is_json { output::json(event) } else { self.say(event) };
-        if let Err(failure) = printed {
-            self.failure.get_or_insert(failure);
-        }
-    }
-
-    fn say(&mut self, event: &Event) -> Result<(), Failure> {
-        match event {
-            Event::RunStarted { prompt, .. } => self.note(Style::Bold, &format!("› {}", visible(prompt))),
-            Event::TextDelta { text } => {
-                self.is_within_line = !text.ends_with('\n');
-                self.has_streamed = true;
-                output::out(&visible(text))
-            }
-            Event::Turn { turn, .. } => {
-                for diagnostic in &turn.diagnostics {
-                    self.note(Style::Dim, &format!("  ({})", visible(diagnostic)))?;
-                }
-                Ok(())
-            }
-            Event::CallStarted { tool, arguments, .. } => {
-                self.has_streamed = false;
-                self.note(Style::Dim, &format!("→ {} {}", visible(tool), short(arguments)))
-            }
-            Event::CallFinished { outcome } => {
-                let (mark, colour) =
-                    if outcome.result().is_some() { ("✓", Style::Green) } else { ("✗", Style::Red) };
-                self.note(colour, &format!("{mark} {} {}", visible(&outcome.tool), short(&outcome.model_text())))
-            }
-            Event::Answer { text, .. } => {
-                if !self.has_streamed {
-                    output::out(&visible(text))?;
-                    self.is_within_line = !text.ends_with('\n');
-                }
-                self.end_line()
-            }
-            Event::Difference(difference) => {
-                let ResultTexts { then, now } = texts(difference);
-                self.note(
-                    Style::Yellow,
-                    &format!(
-                        "≠ {} ({})\n  recorded: {then}\n  now:      {now}",
-                        visible(&difference.tool),
-                        difference.call_id
-                    ),
-                )
-            }
-            Event::Error { error } => {
-                self.end_line()?;
-                let hint = error.hint.as_ref().map(|hint| format!("\nhint: {}", visible(hint))).unwrap_or_default();
-                let text = format!("{}: {}{hint}\n", error.error, visible(&error.message));
-                err(&style(Style::Red, &text, std::io::stderr().is_terminal()));
-                Ok(())
-            }
-        }
-    }
-
-    fn note(&mut self, colour: Style, text: &str) -> Result<(), Failure> {
-        self.end_line()?;
-        output::line(&style(colour, text, self.is_terminal))
-    }
-
-    fn end_line(&mut self) -> Result<(), Failure> {
-        if std::mem::take(&mut self.is_within_line) { output::line("") } else { Ok(()) }
-    }
-}
-
-struct ResultTexts {
-    then: String,
-    now: String,
-}
-
-fn texts(difference: &tollgate::agent::Difference) -> ResultTexts {
-    ResultTexts { then: short(&difference.recorded.text), now: short(&difference.actual.text) }
-}
-
-/// One line of at most 160 characters.
-fn short(text: &str) -> String {
-    const CHARS: usize = 160;
-    let line = visible(text).replace('\n', " ");
-    let mut cut: String = line.chars().take(CHARS).collect();
-    if cut.len() < line.len() {
-        cut.push('…');
-    }
-    cut
 }

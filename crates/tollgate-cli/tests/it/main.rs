@@ -15,5 +15,6 @@ mod policy;
 mod programs;
 mod run;
 mod serve;
+mod sessions;
 mod shop;
 mod tidy;
