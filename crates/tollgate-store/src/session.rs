@@ -142,7 +142,7 @@ impl Store {
         self.with(move |connection| one(connection, "name = ?1", &name)).await
     }
 
-    /// Every session, the one used last first.
+    /// Every session, the one used last first. One without a name in which nothing was said is not worth a line.
     ///
     /// # Errors
     /// When the store fails.
@@ -158,7 +158,8 @@ impl Store {
                  (select kind from session_steps s where s.session = id order by seq desc limit 1) as last, \
                  (select count(*) from session_calls c where c.session = id and c.seq = \
                   (select max(seq) from session_steps s where s.session = id)) as last_calls \
-                 from sessions order by updated desc, id desc"
+                 from sessions where name is not null or exists (select 1 from session_steps s where s.session = id) \
+                 order by updated desc, id desc"
             );
             let mut statement = connection.prepare(&sql)?;
             let rows = statement.query_map([], |row| Ok(summary(row)))?;

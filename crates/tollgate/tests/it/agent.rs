@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::json;
-use tollgate::agent::{Agent, ChatModel, ModelConfig, Options};
+use tollgate::agent::{Agent, ChatModel, Event, ModelConfig, Options, Start};
 use tollgate::{Caller, CancellationToken, Surface, Tollgate};
 use tollgate_testkit::model::{ModelServer, Step};
 
@@ -39,5 +39,47 @@ async fn a_model_works_with_the_tools() -> Result<(), Box<dyn std::error::Error>
     assert_eq!(results[0], ("call_1", "10201381"));
     assert_eq!(results[1].0, "call_2");
     assert!(results[2].0 == "call_3" && results[2].1.contains("invalid_arguments"));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_session_is_taken_up_after_a_run_that_was_stopped() -> Result<(), Box<dyn std::error::Error>> {
+    let folder = tempfile::tempdir()?;
+    let write = |id: &str| Step::calls([(id, "write_file", json!({"path": "a.txt", "content": "一次"}))]);
+    let server = ModelServer::start(vec![write("c1"), Step::text("好的"), Step::text("再见")]).await;
+    let house = Tollgate::builder().workspace(folder.path()).data_dir(folder.path().join("data")).build().await?;
+    let caller = Caller::new("alice", "developer", Surface::Agent);
+    let start = Start { name: None, caller: caller.clone(), model: "m".into(), system: Some("be brief".into()) };
+    let session = house.sessions().begin(start).await?;
+    let id = session.meta().id.clone();
+    let agent = |session| -> Result<Agent, Box<dyn std::error::Error>> {
+        let model = ChatModel::new(ModelConfig::new(server.base_url(), "scripted"))?;
+        Ok(Agent::new(house.door(), caller.clone(), Arc::new(model), Options::default()).with_session(session))
+    };
+    let mut first = agent(session)?;
+    let cancellation = CancellationToken::new();
+    let stop = cancellation.clone();
+    let mut on_event = |event: &Event| {
+        if matches!(event, Event::CallFinished { .. }) {
+            stop.cancel();
+        }
+    };
+    assert!(first.ask("write it", &cancellation, &mut on_event).await.is_err());
+    let answer = first.ask("and now?", &CancellationToken::new(), &mut |_| {}).await?;
+    assert_eq!(answer.text, "好的");
+    assert!(house.sessions().resume(&id).await.is_err(), "one at a time, within a process too");
+    drop(first);
+
+    let mut second = agent(house.sessions().resume(&id).await?)?;
+    second.ask("bye", &CancellationToken::new(), &mut |_| {}).await?;
+    server.assert_clean();
+    let asked = server.requests();
+    let roles = |at: usize| -> Vec<String> {
+        let messages = asked[at]["messages"].as_array().unwrap();
+        messages.iter().map(|message| message["role"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(roles(1), ["system", "user", "assistant", "tool", "user"]);
+    assert_eq!(roles(2).len(), 7);
+    assert_eq!(std::fs::read_to_string(folder.path().join("a.txt"))?, "一次");
     Ok(())
 }

@@ -45,23 +45,43 @@ async fn before_the_call_and_before_the_answer() {
     house.server.assert_clean();
 }
 
+/// A run whose call of `hold` has begun. What is left of the tool ends when the file is dropped.
+#[cfg(unix)]
+async fn holding(house: &House) -> (Child, std::fs::File) {
+    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+    let [started, end] = ["started.fifo", "end.fifo"].map(|name| house.shop.path().join(name));
+    for path in [&started, &end] {
+        rustix::fs::mkfifoat(rustix::fs::CWD, path, mode).unwrap();
+    }
+    let end = std::fs::OpenOptions::new().read(true).write(true).open(end).unwrap();
+    let child = house.shop.start(&free(&["run", "go", "--session", "s1"]));
+    // Opening waits for the tool.
+    tokio::task::spawn_blocking(move || std::fs::read_to_string(started).unwrap()).await.unwrap();
+    (child, end)
+}
+
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_is_asked_to_stop_says_what_it_broke_off() {
+    let turn = Step::calls([("c1", "hold", json!({"text": "once"}))]);
+    let house = House::with(vec![turn, Step::text("I shall check")]).await;
+    let (mut child, _held) = holding(&house).await;
+    rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::TERM).unwrap();
+    let status = tokio::task::spawn_blocking(move || child.wait().unwrap()).await.unwrap();
+    assert_eq!(status.code(), Some(1));
+    house.expect(&["run", "--resume", "s1"], 0).await;
+    assert!(house.told("c1").contains("cancelled") && house.told("c1").contains("may have happened"));
+    assert_eq!(std::fs::read_to_string(house.shop.path().join("held")).unwrap().lines().count(), 1);
+    house.server.assert_clean();
+}
+
 #[cfg(unix)]
 #[tokio::test(flavor = "multi_thread")]
 async fn while_the_tool_runs() {
     let turn = Step::calls([("c1", "hold", json!({"text": "once"})), ("c2", "note", json!({"text": "too"}))]);
     let house = House::with(vec![turn, Step::text("I shall check")]).await;
-    for name in ["started.fifo", "end.fifo"] {
-        let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
-        rustix::fs::mkfifoat(rustix::fs::CWD, house.shop.path().join(name), mode).unwrap();
-    }
-    let child = house.shop.start(&free(&["run", "go", "--session", "s1"]));
-    let started = house.shop.path().join("started.fifo");
-    // Opening waits for the tool.
-    tokio::task::spawn_blocking(move || std::fs::read_to_string(started).unwrap()).await.unwrap();
+    let (child, _held) = holding(&house).await;
     kill(child).await;
-    // Whatever is left of the tool ends.
-    let (end, flags) = (house.shop.path().join("end.fifo"), rustix::fs::OFlags::WRONLY | rustix::fs::OFlags::NONBLOCK);
-    drop(rustix::fs::open(end, flags, rustix::fs::Mode::empty()));
 
     house.expect(&["run", "--resume", "s1"], 0).await;
     assert!(house.told("c1").contains("outcome_unknown"), "{}", house.told("c1"));
@@ -115,6 +135,29 @@ async fn what_may_have_happened_is_never_told_as_refused() {
     house.expect(&["run", "--resume", "s1"], 0).await;
     assert!(house.told("c1").contains("outcome_unknown"), "{}", house.told("c1"));
     assert_eq!(house.ran().len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_said_now_is_asked_later() {
+    let turn = Step::calls([("c1", "note", json!({"text": "a"})), ("c2", "note", json!({"text": "b"}))]);
+    let house = House::with(vec![turn, Step::text("lost"), Step::text("found")]).await;
+    house.expect(&free(&["run", "go", "--session", "s1"]), 0).await;
+    let database = house.database();
+    database.execute("update session_calls set outcome = null", []).unwrap();
+    database.execute("delete from session_steps where seq = 3", []).unwrap();
+    let limit = "\n[[limit]]\ntools = [\"note\"]\nper = []\ncalls = 1\nevery = \"1h\"\n";
+    let limited = config(&house.server.base_url()) + limit;
+    std::fs::write(house.shop.path().join("tollgate.toml"), limited).unwrap();
+    let later = house.expect(&["run", "--resume", "s1"], 3).await;
+    assert!(
+        later.stdout.contains("rate_limited") && later.stdout.contains("resume the session later"),
+        "{}",
+        later.stdout
+    );
+    assert_eq!(house.server.requests().len(), 2, "a model would take `rate_limited` for a call that never was");
+    house.expect(&["run", "--resume", "s1"], 0).await;
+    assert_eq!((house.told("c1").as_str(), house.told("c2").as_str(), house.ran().len()), ("noted", "noted", 2));
+    house.server.assert_clean();
 }
 
 #[tokio::test(flavor = "multi_thread")]
