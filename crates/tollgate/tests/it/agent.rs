@@ -46,7 +46,7 @@ async fn a_model_works_with_the_tools() -> Result<(), Box<dyn std::error::Error>
 async fn a_session_is_taken_up_after_a_run_that_was_stopped() -> Result<(), Box<dyn std::error::Error>> {
     let folder = tempfile::tempdir()?;
     let write = |id: &str| Step::calls([(id, "write_file", json!({"path": "a.txt", "content": "一次"}))]);
-    let server = ModelServer::start(vec![write("c1"), Step::text("好的"), Step::text("再见")]).await;
+    let server = ModelServer::start(vec![write("c1"), Step::hang(), Step::text("好的"), Step::text("再见")]).await;
     let house = Tollgate::builder().workspace(folder.path()).data_dir(folder.path().join("data")).build().await?;
     let caller = Caller::new("alice", "developer", Surface::Agent);
     let start = Start { name: None, caller: caller.clone(), model: "m".into(), system: Some("be brief".into()) };
@@ -58,13 +58,13 @@ async fn a_session_is_taken_up_after_a_run_that_was_stopped() -> Result<(), Box<
     };
     let mut first = agent(session)?;
     let cancellation = CancellationToken::new();
-    let stop = cancellation.clone();
-    let mut on_event = |event: &Event| {
-        if matches!(event, Event::CallFinished { .. }) {
-            stop.cancel();
-        }
+    let stop = async {
+        server.wait_for_requests(2).await;
+        cancellation.cancel();
     };
-    assert!(first.ask("write it", &cancellation, &mut on_event).await.is_err());
+    let mut ignore = |_: &Event| {};
+    let (stopped, ()) = tokio::join!(first.ask("write it", &cancellation, &mut ignore), stop);
+    assert!(stopped.is_err());
     let answer = first.ask("and now?", &CancellationToken::new(), &mut |_| {}).await?;
     assert_eq!(answer.text, "好的");
     assert!(house.sessions().resume(&id).await.is_err(), "one at a time, within a process too");
@@ -78,8 +78,8 @@ async fn a_session_is_taken_up_after_a_run_that_was_stopped() -> Result<(), Box<
         let messages = asked[at]["messages"].as_array().unwrap();
         messages.iter().map(|message| message["role"].as_str().unwrap().to_owned()).collect()
     };
-    assert_eq!(roles(1), ["system", "user", "assistant", "tool", "user"]);
-    assert_eq!(roles(2).len(), 7);
+    assert_eq!(roles(2), ["system", "user", "assistant", "tool", "user"]);
+    assert_eq!(roles(3).len(), 7);
     assert_eq!(std::fs::read_to_string(folder.path().join("a.txt"))?, "一次");
     Ok(())
 }
