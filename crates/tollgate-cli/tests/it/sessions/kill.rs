@@ -1,5 +1,6 @@
 //! `kill -9` at every point: nothing that was stored is lost, and no side effect happens twice.
 
+use std::io::{BufRead, BufReader};
 use std::process::Child;
 
 use serde_json::json;
@@ -94,6 +95,43 @@ async fn while_the_tool_runs() {
         unknown => assert!(unknown.contains("outcome_unknown") && noted <= 1, "{unknown} {noted}"),
     }
     house.server.assert_clean();
+}
+
+/// Runs until so many events were printed, then kills.
+async fn killed_after(house: &House, events: usize) {
+    let mut child = house.shop.start(&free(&["run", "go", "--session", "s1", "--json"]));
+    let child = tokio::task::spawn_blocking(move || {
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        assert!(lines.take(events).all(|line| line.is_ok()));
+        child
+    });
+    kill(child.await.unwrap()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn after_each_event_each_call_happened_once_or_is_said_to_be_unknown() {
+    for events in 1..=11 {
+        let first = Step::calls([("c1", "note", json!({"text": "a"})), ("c2", "note", json!({"text": "b"}))]);
+        let rest = [note("c3", "c"), Step::text("good"), Step::text("good"), Step::text("good")];
+        let house = House::with([vec![first], rest.to_vec()].concat()).await;
+        killed_after(&house, events).await;
+        let done = house.expect(&["run", "--resume", "s1"], 0).await;
+        assert_eq!(last_event(&done)["text"], "good");
+        let shown = house.expect(&["sessions", "show", "s1"], 0).await.json();
+        let turns = shown["steps"].as_array().unwrap().iter().filter_map(|step| step["calls"].as_array());
+        for call in turns.flatten() {
+            let text = call["result"]["text"].as_str().unwrap();
+            // Two that run at the same time may share a line.
+            let ran = std::fs::read_to_string(house.shop.path().join("ran")).unwrap_or_default();
+            let times = ran.matches(call["arguments"].as_str().unwrap()).count();
+            match text {
+                "noted" => assert_eq!(times, 1, "{events}: {call}"),
+                _ => assert!(text.contains("outcome_unknown") && times <= 1, "{events}: {call}"),
+            }
+        }
+        house.expect(&["audit", "verify"], 0).await;
+        house.server.assert_clean();
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
