@@ -50,7 +50,7 @@ pub(crate) async fn run(global: &Global, args: RunArgs) -> Result<u8, Failure> {
     } else if args.resume.is_some() {
         ask(&mut agent, None, is_json).await?
     } else {
-        conversation(&mut agent, is_json).await?
+        conversation(&house, &mut agent, is_json).await?
     };
     if let (false, 1.., Some(session)) = (global.quiet, code, agent.session())
         && code != Code::ApprovalRequired.exit()
@@ -125,7 +125,7 @@ fn tool_choice(given: &str) -> ToolChoice {
 }
 
 /// Line by line, until the input ends.
-async fn conversation(agent: &mut Agent, is_json: bool) -> Result<u8, Failure> {
+async fn conversation(house: &Tollgate, agent: &mut Agent, is_json: bool) -> Result<u8, Failure> {
     let is_terminal = std::io::stdin().is_terminal();
     let mut worst = 0;
     loop {
@@ -146,6 +146,8 @@ async fn conversation(agent: &mut Agent, is_json: bool) -> Result<u8, Failure> {
             Some(line) => {
                 let code = ask(agent, Some(line.trim()), is_json).await?;
                 worst = worst.max(code);
+                // What was broken off comes to its end before the next prompt asks what became of it.
+                house.gate().drain().await;
                 // What waits for a human is gone on with by another run.
                 if agent.session().is_some() && code == Code::ApprovalRequired.exit() {
                     return Ok(code);
