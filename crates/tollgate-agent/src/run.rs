@@ -9,7 +9,7 @@ mod repetition;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use tollgate_types::{Caller, CancellationToken, Code, Door, ErrorObject, Risk, ToolDefinition, limits};
+use tollgate_types::{Caller, CancellationToken, Code, Door, ErrorObject, Risk, Said, ToolDefinition, limits};
 use tollgate_wire::{History, Lowered, Message, ModelCall, ToolChoice, Turn, Usage, lower};
 
 pub use event::{Answer, Difference, Event, OpenQuestion, RunError};
@@ -148,6 +148,20 @@ impl Agent {
             }
         }
         result
+    }
+
+    /// What people wrote: the operator in the system's message, the user in the prompts. A reply of the model is
+    /// neither.
+    fn said(&self) -> Said {
+        let mut said = Said::default();
+        for message in self.history.messages() {
+            match message {
+                Message::System(text) => said.operator.push(text.clone()),
+                Message::User(text) => said.user.push(text.clone()),
+                Message::Assistant { .. } | Message::Tool { .. } => {}
+            }
+        }
+        said
     }
 
     /// Makes the conversation sound, and takes a prompt to which nothing came back out of it. What a session holds is

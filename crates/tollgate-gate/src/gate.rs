@@ -20,9 +20,10 @@ use tollgate_wire::repair;
 use crate::attempt::{Attempt, Received};
 use crate::builder::RegisterError;
 use crate::executors::Executors;
+use crate::memory::Memory;
 use crate::quota::Quotas;
 use crate::stage::{Stop, admit, approve, find, judge, replay, run, shape, validate};
-use crate::standing::{Standing, Taint};
+use crate::standing::Standing;
 
 /// The gate. Cheap to clone; every clone is the same gate.
 #[derive(Clone)]
@@ -35,7 +36,7 @@ pub(crate) struct Inner {
     pub(crate) catalog: Catalog,
     pub(crate) executors: Executors,
     pub(crate) policy: Standing,
-    pub(crate) taint: Taint,
+    pub(crate) memory: Memory,
     pub(crate) quotas: Quotas,
     pub(crate) ledger: Arc<Ledger>,
     pub(crate) store: Store,
@@ -58,7 +59,7 @@ impl Gate {
             catalog: Catalog::new(),
             executors: Executors::default(),
             policy: Standing::new(builder.policy),
-            taint: Taint::default(),
+            memory: Memory::default(),
             quotas: builder.quotas,
             ledger: builder.ledger,
             store: builder.store,

@@ -12,6 +12,7 @@ mod builder;
 mod clock;
 mod executors;
 mod gate;
+mod memory;
 mod meta;
 mod operator;
 mod quota;

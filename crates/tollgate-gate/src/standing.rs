@@ -1,16 +1,12 @@
-//! The policy of now, which can be replaced as a whole while calls are under way, and what sessions have read.
+//! The policy of now, which can be replaced as a whole while calls are under way.
 
-use std::collections::HashSet;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 
-use tollgate_policy::{Circumstances, Decision, Policy, PolicyError};
-use tollgate_types::{Caller, Permission, ToolDefinition};
+use serde_json::Value;
+use tollgate_policy::{Circumstances, Decision, Origins, Policy, PolicyError, Provenance};
+use tollgate_types::{Caller, Said, ToolDefinition};
 
 use crate::gate::Inner;
-use crate::meta::READ_RESULT;
-
-/// Sessions of which it is remembered that they read from outside.
-const SESSIONS_MAX: usize = 100_000;
 
 /// The policy of now.
 pub(crate) struct Standing(RwLock<Arc<Policy>>);
@@ -43,50 +39,32 @@ impl Standing {
     }
 }
 
-/// Which sessions have read content from outside, in this process.
-#[derive(Default)]
-pub(crate) struct Taint(Mutex<HashSet<(String, Option<String>)>>);
-
-impl Taint {
-    /// A tool has answered the caller.
-    pub(crate) fn answered(&self, caller: &Caller, tool: &ToolDefinition) {
-        let is_outside = tool.annotations.open_world == Some(true) || tool.permission >= Permission::Network;
-        // What was kept of an earlier result may be from outside too.
-        if is_outside || tool.name == READ_RESULT {
-            let mut sessions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            if sessions.len() < SESSIONS_MAX {
-                sessions.insert(Self::key(caller));
-            }
-        }
-    }
-
-    /// Whether the caller's session has read from outside. When there are too many sessions to remember, all count as
-    /// tainted.
-    fn is_tainted(&self, caller: &Caller) -> bool {
-        let sessions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        sessions.len() >= SESSIONS_MAX || sessions.contains(&Self::key(caller))
-    }
-
-    /// Calls without a session share that of their subject.
-    fn key(caller: &Caller) -> (String, Option<String>) {
-        (caller.subject.clone(), caller.session.clone())
-    }
-}
-
 impl Inner {
-    /// Asks `policy` under the circumstances of now; without arguments, whether the tool may be listed.
-    pub(crate) fn decide(
+    /// Asks `policy` under the circumstances of now whether the tool may be listed.
+    pub(crate) fn decide_listing(&self, policy: &Policy, caller: &Caller, tool: &ToolDefinition) -> Decision {
+        policy.decide(caller, tool, None, &self.circumstances(policy, caller, Provenance::Unknown))
+    }
+
+    /// Asks `policy` under the circumstances of now about a call, in a conversation in which people wrote this.
+    pub(crate) fn decide_call(
         &self,
         policy: &Policy,
         caller: &Caller,
         tool: &ToolDefinition,
-        arguments: Option<&serde_json::Value>,
+        arguments: &Value,
+        said: &Said,
     ) -> Decision {
-        let circumstances = Circumstances {
+        let origins: Option<Origins> = policy.reads_provenance().then(|| self.memory.origins(caller, said));
+        let provenance = origins.as_ref().map_or(Provenance::Unknown, Provenance::Heard);
+        policy.decide(caller, tool, Some(arguments), &self.circumstances(policy, caller, provenance))
+    }
+
+    fn circumstances<'a>(&'a self, policy: &Policy, caller: &Caller, provenance: Provenance<'a>) -> Circumstances<'a> {
+        Circumstances {
             environment: self.environment.as_deref(),
             now: self.clock.now(),
-            is_tainted: policy.reads_taint() && self.taint.is_tainted(caller),
-        };
-        policy.decide(caller, tool, arguments, &circumstances)
+            is_tainted: policy.reads_taint() && self.memory.is_tainted(caller),
+            provenance,
+        }
     }
 }

@@ -181,6 +181,11 @@ impl Policy {
         self.rules.as_ref().is_some_and(|rules| rules.reads_taint)
     }
 
+    /// Whether any rule depends on where the values of arguments come from.
+    pub fn reads_provenance(&self) -> bool {
+        self.rules.as_ref().is_some_and(|rules| rules.reads_from)
+    }
+
     /// Whether a role exists.
     pub fn has_role(&self, name: &str) -> bool {
         self.grants.contains_key(name)

@@ -23,12 +23,14 @@ mod error;
 mod explain;
 mod grant;
 mod guard;
+mod provenance;
 mod role;
 mod rule;
 
 pub use decide::{Decision, Effect, Policy};
 pub use error::PolicyError;
 pub use explain::{Applied, Explanation, RuleReport, RuleSummary, Verdict};
+pub use provenance::{Heard, Origin, Origins, Provenance};
 pub use role::{Ask, Role};
 pub use rule::example::{Example, ToolFacts};
 pub use rule::request::Circumstances;

@@ -1,5 +1,7 @@
 //! Who asks, and what for.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use crate::{AttemptId, CallId, ClientCapabilities, ErrorObject, Progress};
@@ -112,6 +114,19 @@ pub struct Call {
     pub progress: Progress,
     /// What the asker's client offers to a tool.
     pub client: ClientCapabilities,
+    /// What people wrote in the conversation, where the surface knows it. Policy looks for the values of arguments in
+    /// it; it goes no further, and is not recorded.
+    pub said: Arc<Said>,
+}
+
+/// What people wrote in a conversation, by who wrote it. Nothing that a model or a tool wrote belongs here: policy
+/// trusts it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Said {
+    /// The user's texts.
+    pub user: Vec<String>,
+    /// The operator's, such as the instructions of the agent.
+    pub operator: Vec<String>,
 }
 
 impl Call {
@@ -140,12 +155,13 @@ impl Call {
             refusal: None,
             progress: Progress::none(),
             client: ClientCapabilities::default(),
+            said: Arc::default(),
         }
     }
 
     /// The same call under the asker's id.
     #[must_use]
-    pub fn with_id(mut self, id: impl Into<std::sync::Arc<str>>) -> Self {
+    pub fn with_id(mut self, id: impl Into<Arc<str>>) -> Self {
         self.id = CallId::new(id);
         self
     }
@@ -175,6 +191,13 @@ impl Call {
     #[must_use]
     pub fn with_client(mut self, client: ClientCapabilities) -> Self {
         self.client = client;
+        self
+    }
+
+    /// The same call in a conversation in which people wrote this.
+    #[must_use]
+    pub fn with_said(mut self, said: Arc<Said>) -> Self {
+        self.said = said;
         self
     }
 

@@ -17,7 +17,7 @@ mod schema;
 mod secret;
 mod tool;
 
-pub use call::{Call, CallKind, Caller, Surface};
+pub use call::{Call, CallKind, Caller, Said, Surface};
 pub use client::{ClientCapabilities, ClientCapability};
 pub use code::{Code, Status};
 pub use error::{ErrorObject, ToolError, Violation};

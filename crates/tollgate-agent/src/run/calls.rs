@@ -1,6 +1,7 @@
 //! The calls of one turn, side by side.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
@@ -22,6 +23,7 @@ impl Agent {
         withheld: &HashSet<String>,
         on_event: &mut (dyn FnMut(&Event) + Send),
     ) -> Result<Vec<ResultRecord>, RunError> {
+        let said = Arc::new(self.said());
         let Self { door, caller, history, options, recorder, session, .. } = self;
         let mut pause = Pause::default();
         let mut slots = session.as_ref().map(Session::results).unwrap_or_default();
@@ -42,7 +44,8 @@ impl Agent {
                     });
                 }
                 let (door, caller, session) = (&**door, &*caller, session.as_ref());
-                let mut asked = Call::raw(&call.name, &call.arguments).with_id(call.id.as_str());
+                let mut asked =
+                    Call::raw(&call.name, &call.arguments).with_id(call.id.as_str()).with_said(Arc::clone(&said));
                 // The door then runs nothing, and still records that it was asked for.
                 asked.refusal = refused;
                 running.push(async move { (at, ask(door, caller, session, at, asked).await) });

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use tokio::sync::{Barrier, Notify};
 use tollgate_types::{
-    ApprovalId, BoxFuture, Call, CallResult, Caller, Code, Content, Door, End, ErrorObject, Outcome, Surface,
+    ApprovalId, BoxFuture, Call, CallResult, Caller, Code, Content, Door, End, ErrorObject, Outcome, Said, Surface,
     ToolDefinition, Waiting, WaitingKind,
 };
 
@@ -34,6 +34,11 @@ impl Shelf {
             is_stalled: Notify::new(),
             prefix,
         })
+    }
+
+    /// What people had said when the calls came.
+    pub(crate) fn said(&self) -> Vec<Arc<Said>> {
+        self.calls.lock().unwrap().iter().map(|call| Arc::clone(&call.said)).collect()
     }
 
     pub(crate) fn called(&self) -> Vec<String> {

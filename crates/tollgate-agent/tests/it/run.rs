@@ -93,6 +93,21 @@ async fn a_conversation_goes_on_and_ids_stay_unique() {
 }
 
 #[tokio::test]
+async fn calls_carry_what_people_wrote_and_nothing_else() {
+    let server =
+        Server::start(vec![asks(&[("x", "echo", "1")]), says("one"), asks(&[("y", "echo", "2")]), says("two")]);
+    let door = Shelf::new();
+    let options = Options { system: Some("you work for us".into()), ..Options::default() };
+    let mut agent = agent(&door, &server, options);
+    ask(&mut agent, "first").await.0.unwrap();
+    ask(&mut agent, "second").await.0.unwrap();
+    let said = door.said();
+    let users: Vec<&[String]> = said.iter().map(|said| said.user.as_slice()).collect();
+    assert_eq!(users, [&["first".to_owned()][..], &["first".to_owned(), "second".to_owned()]]);
+    assert!(said.iter().all(|said| said.operator == ["you work for us"]));
+}
+
+#[tokio::test]
 async fn a_forced_choice_holds_for_one_round() {
     for (choice, sent) in [
         (ToolChoice::Required, json!("required")),

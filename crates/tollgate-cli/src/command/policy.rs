@@ -150,7 +150,12 @@ async fn explain(global: &Global, args: ExplainArgs) -> Result<u8, Failure> {
         let at = if violation.path.is_empty() { String::new() } else { format!(" at {}", violation.path) };
         output::warn(global, &format!("such a call ends before policy is asked{at}: {}", violation.message));
     }
-    let circumstances = Circumstances { environment: environment.as_deref(), now, is_tainted: args.tainted };
+    let circumstances = Circumstances {
+        environment: environment.as_deref(),
+        now,
+        is_tainted: args.tainted,
+        ..Circumstances::default()
+    };
     let policy = house.gate().policy();
     let explanation = policy.explain(&caller, &entry.definition, &arguments, &circumstances);
     match output::format(global) {

@@ -23,7 +23,7 @@ impl std::ops::Deref for Admitted {
 pub(crate) fn admit(trip: Trip<'_>, found: Found) -> Result<Admitted, Stop> {
     let gate = trip.gate.inner();
     let policy = gate.policy.now();
-    let decision = gate.decide(&policy, &trip.attempt.caller, &found.entry().definition, None);
+    let decision = gate.decide_listing(&policy, &trip.attempt.caller, &found.entry().definition);
     if is_allowed(decision.effect) {
         return Ok(Admitted(found));
     }
@@ -45,7 +45,7 @@ pub(crate) fn listed(gate: &Inner, caller: &Caller) -> Vec<Arc<ToolDefinition>> 
     gate.catalog
         .all()
         .into_iter()
-        .filter(|entry| is_allowed(gate.decide(&policy, caller, &entry.definition, None).effect))
+        .filter(|entry| is_allowed(gate.decide_listing(&policy, caller, &entry.definition).effect))
         .map(|entry| Arc::clone(&entry.definition))
         .collect()
 }

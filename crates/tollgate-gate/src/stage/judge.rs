@@ -31,7 +31,8 @@ pub(crate) fn judge(trip: Trip<'_>, valid: Valid) -> Result<Judged, Stop> {
     let gate = trip.gate.inner();
     let policy = gate.policy.now();
     let definition = &valid.entry().definition;
-    let decision = gate.decide(&policy, &trip.attempt.caller, definition, Some(valid.arguments()));
+    let (caller, said) = (&trip.attempt.caller, &trip.call.said);
+    let decision = gate.decide_call(&policy, caller, definition, valid.arguments(), said);
     trip.attempt.decided(gate, policy.hash(), &decision, Some(valid.digest()));
     if decision.effect == Effect::Deny {
         let error = ErrorObject::new(Code::Denied, decision.for_model())

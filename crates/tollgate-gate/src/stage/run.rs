@@ -8,6 +8,7 @@ use tollgate_types::{Code, ErrorObject, Risk, ToolError, ToolOutput, limits};
 use super::approve::{Cleared, Yes};
 use super::{Stop, cancelled, ledger_unavailable, presentable, replay, store_unavailable};
 use crate::gate::Trip;
+use crate::memory::Keep;
 
 /// What a tool returned.
 pub(crate) struct Ran {
@@ -48,7 +49,9 @@ pub(crate) async fn run(trip: Trip<'_>, cleared: Cleared) -> Result<Ran, Stop> {
     loop {
         let ended = once(trip, &cleared).await;
         // An error's text is content as well.
-        gate.taint.answered(&trip.attempt.caller, &cleared.entry().definition);
+        let keep = if gate.policy.now().reads_provenance() { Keep::Texts } else { Keep::Fact };
+        let definition = &cleared.entry().definition;
+        gate.memory.answered(&trip.attempt.caller, definition, cleared.arguments(), &ended, keep);
         match ended {
             Ok(output) => return Ok(Ran { cleared, output }),
             Err(error) if tries < retries_allowed(trip, &cleared, &error) => {

@@ -193,7 +193,7 @@ async fn keep(trip: Trip<'_>, definition: &ToolDefinition, whole: String) -> Res
 fn may_read_on(trip: Trip<'_>) -> bool {
     let gate = trip.gate.inner();
     gate.catalog.get(READ_RESULT).is_some_and(|entry| {
-        let decision = gate.decide(&gate.policy.now(), &trip.attempt.caller, &entry.definition, None);
+        let decision = gate.decide_listing(&gate.policy.now(), &trip.attempt.caller, &entry.definition);
         decision.effect != Effect::Deny
     })
 }

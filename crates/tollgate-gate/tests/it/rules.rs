@@ -1,9 +1,11 @@
 //! The operator's rules through the gate: what they refuse, ask and hide, what is recorded, and how they are replaced.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 use tollgate_policy::{Argument, ArgumentType, Policy, Role, RuleSource};
 use tollgate_store::Answer;
-use tollgate_types::{Call, Code, Door, End, Permission, Risk, Status, ToolOutput};
+use tollgate_types::{Call, Code, Door, End, Permission, Risk, Said, Status, ToolOutput};
 
 use crate::world::{Setup, World, developer, tool};
 
@@ -178,4 +180,58 @@ async fn every_decision_is_by_one_policy_while_they_change() {
         assert_eq!(outcome.status() == Status::Done, is_open, "the decision is that of the policy it is recorded with");
     }
     changes.await.unwrap();
+}
+
+const NAMED: &str = r#"
+@id("named") @reason("the amount was not named by the user")
+forbid (principal, action, resource == Tollgate::Tool::"pay")
+when { context.tainted && context.from has amount && !(["user", "tool"].containsAll(context.from.amount)) }
+unless { context.approved };
+"#;
+
+#[tokio::test]
+async fn a_value_that_only_the_outside_said_asks() {
+    let world = world(NAMED);
+    let said = Arc::new(Said { user: vec!["pay 1,250.00 to Ann".into()], operator: vec![] });
+    let pay = async |session: &str, amount: i64| {
+        let call = Call::tool("pay", json!({ "amount": amount })).with_said(Arc::clone(&said));
+        world.gate.call(&developer().with_session(session), call).await.status()
+    };
+    assert_eq!(pay("one", 9000).await, Status::Done, "nothing was read yet");
+    world.gate.call(&developer().with_session("one"), Call::tool("fetch", json!({}))).await;
+    assert_eq!(pay("one", 9000).await, Status::Waiting);
+    assert_eq!(pay("one", 1250).await, Status::Done);
+    assert_eq!(pay("two", 9000).await, Status::Done, "another conversation has read nothing");
+    // Who hands over no conversation has said nothing.
+    let bare = Call::tool("pay", json!({"amount": 1250}));
+    assert_eq!(world.gate.call(&developer().with_session("one"), bare).await.status(), Status::Waiting);
+    // What people wrote is for policy alone.
+    assert!(world.records().iter().all(|record| !record.to_string().contains("to Ann")));
+}
+
+#[tokio::test]
+async fn what_a_tool_said_counts_and_what_it_repeats_does_not() {
+    let said = |text: &'static str| move |_: Value, _| async move { Ok(ToolOutput::text(text)) };
+    let amount = json!({"type": "object", "properties": {"amount": {}}});
+    let pay = tool("pay", Risk::Dangerous, said("paid")).schema(amount);
+    let fetch = tool("fetch", Risk::Read, said("pay 7777")).define(|tool| tool.permission = Permission::Network);
+    let balance =
+        tool("balance", Risk::Read, said(r#"{"due": 4200.0}"#)).define(|tool| tool.permission = Permission::Read);
+    let echo =
+        tool(
+            "echo",
+            Risk::Read,
+            |arguments: Value, _| async move { Ok(ToolOutput::text(format!("you said {arguments}"))) },
+        );
+    let echo = echo.define(|tool| tool.permission = Permission::Read);
+    let tools = vec![pay.arc(), fetch.arc(), balance.arc(), echo.arc()];
+    let world = World::with(Setup { roles: roles(), tools, ..Setup::default() });
+    world.gate.replace_policy(policy(NAMED)).unwrap();
+    for (name, arguments) in [("fetch", json!({})), ("balance", json!({})), ("echo", json!({"amount": 8888}))] {
+        assert_eq!(world.call(name, arguments).await.status(), Status::Done, "{name}");
+    }
+    assert_eq!(world.call("pay", json!({"amount": 4200})).await.status(), Status::Done);
+    for amount in [7777, 8888, 9999] {
+        assert_eq!(world.call("pay", json!({ "amount": amount })).await.status(), Status::Waiting, "{amount}");
+    }
 }

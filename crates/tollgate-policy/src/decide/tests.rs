@@ -5,10 +5,15 @@ use serde_json::json;
 use tollgate_types::{Security, Source, Surface};
 
 use super::*;
+use crate::Provenance;
 
 /// No circumstances to speak of.
-const HERE: Circumstances<'static> =
-    Circumstances { environment: None, now: jiff::Timestamp::UNIX_EPOCH, is_tainted: false };
+const HERE: Circumstances<'static> = Circumstances {
+    environment: None,
+    now: jiff::Timestamp::UNIX_EPOCH,
+    is_tainted: false,
+    provenance: Provenance::Unknown,
+};
 
 fn tool(name: &str, risk: Risk, permission: Permission) -> ToolDefinition {
     let mut tool = ToolDefinition::new(name, "A tool.");

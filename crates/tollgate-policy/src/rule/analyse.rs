@@ -56,8 +56,13 @@ impl Reads {
     fn read(&mut self, path: &[&str]) {
         self.is_contextual = true;
         match path {
-            [] | ["args"] => self.has_whole = true,
+            [] | ["args" | "from"] => self.has_whole = true,
             ["args", name, ..] => drop(self.arguments.insert((*name).to_owned())),
+            // Where a value comes from is not known of one that is not of its type.
+            ["from", name, ..] => {
+                self.arguments.insert((*name).to_owned());
+                self.parts.insert("from".to_owned());
+            }
             [part, ..] => drop(self.parts.insert((*part).to_owned())),
         }
     }

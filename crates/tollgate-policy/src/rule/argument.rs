@@ -1,11 +1,14 @@
 //! Arguments as rules see them: declared projections of one type each, and never the JSON itself.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use cedar_policy::{Context, RestrictedExpression};
 use globset::{Glob, GlobSet, GlobSetBuilder};
 use jiff::Timestamp;
 use serde_json::{Number, Value};
+use tollgate_types::ToolDefinition;
+
+use crate::provenance::{Origin, Provenance};
 
 use super::source::{Argument, ArgumentType, RulesError};
 
@@ -29,6 +32,8 @@ pub(crate) struct Projection {
 pub(crate) struct Projected {
     /// The values by name.
     pub(crate) values: Vec<(String, RestrictedExpression)>,
+    /// Where they come from, by name: a set of origins.
+    pub(crate) origins: Vec<(String, RestrictedExpression)>,
     /// Those that are there and are not of their type, and why.
     pub(crate) misfits: BTreeMap<String, String>,
 }
@@ -86,13 +91,28 @@ pub(crate) fn of_tool<'a>(projections: &'a [Projection], tool: &str) -> BTreeMap
     named
 }
 
-/// Projects the arguments of a call of `tool`. What is not there is not there for rules either; `null` is there.
-pub(crate) fn project(projections: &[Projection], tool: &str, arguments: &Value) -> Projected {
+/// Projects the arguments of a call of `tool`. What is not there is not there for rules either; `null` is there, unless
+/// the tool's own schema says that it stands for an argument that was left out.
+/// Where values come from is only asked for if `provenance` is given.
+pub(crate) fn project(
+    projections: &[Projection],
+    tool: &ToolDefinition,
+    arguments: &Value,
+    provenance: Option<Provenance<'_>>,
+) -> Projected {
     let mut projected = Projected::default();
-    for (name, projection) in of_tool(projections, tool) {
+    for (name, projection) in of_tool(projections, &tool.name) {
         let Some(value) = arguments.pointer(&projection.pointer) else { continue };
+        if value.is_null() && is_null_by_default(&tool.input_schema, &projection.pointer) {
+            continue;
+        }
         match convert(projection.kind, value) {
-            Some(value) => projected.values.push((name.to_owned(), value)),
+            Some(converted) => {
+                projected.values.push((name.to_owned(), converted));
+                if let Some(provenance) = provenance {
+                    projected.origins.push((name.to_owned(), origins(provenance.of(name, value))));
+                }
+            }
             None => {
                 let why = format!("`{}` is not of the type {}", projection.pointer, projection.kind.in_cedar());
                 projected.misfits.insert(name.to_owned(), why);
@@ -100,6 +120,20 @@ pub(crate) fn project(projections: &[Projection], tool: &str, arguments: &Value)
         }
     }
     projected
+}
+
+/// Whether a schema says of the property at `pointer` that it is `null` where nobody says otherwise.
+fn is_null_by_default(schema: &Value, pointer: &str) -> bool {
+    let property = pointer
+        .split('/')
+        .skip(1)
+        .try_fold(schema, |schema, name| schema.get("properties")?.get(name.replace("~1", "/").replace("~0", "~")));
+    property.and_then(|property| property.get("default")).is_some_and(Value::is_null)
+}
+
+fn origins(origins: BTreeSet<Origin>) -> RestrictedExpression {
+    let names = origins.into_iter().map(|origin| RestrictedExpression::new_string(origin.as_str().to_owned()));
+    RestrictedExpression::new_set(names)
 }
 
 fn convert(kind: ArgumentType, value: &Value) -> Option<RestrictedExpression> {

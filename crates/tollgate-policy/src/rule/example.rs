@@ -1,13 +1,15 @@
 //! Examples that rules carry, `@match` and `@not_match`: each is tried when the rules are read, and a rule that does not
 //! do what its examples say is refused.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use cedar_policy::PolicySet;
 use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use tollgate_types::{Annotations, Caller, Category, Permission, Risk, Source, SourceKind, Surface, ToolDefinition};
+
+use crate::provenance::{Origin, Provenance};
 
 use super::read::{in_order, place};
 use super::request::{Circumstances, Inquiry};
@@ -32,6 +34,9 @@ pub struct Example {
     /// Whether the session has read content from outside.
     #[serde(default)]
     pub tainted: bool,
+    /// Where the values of arguments come from, by the argument's name in rules; unsaid, they are the model's.
+    #[serde(default)]
+    pub from: BTreeMap<String, BTreeSet<Origin>>,
     /// The caller's name.
     #[serde(default = "somebody")]
     pub subject: String,
@@ -104,7 +109,12 @@ impl Example {
 
     /// The circumstances.
     pub fn circumstances(&self) -> Circumstances<'_> {
-        Circumstances { environment: self.environment.as_deref(), now: self.now, is_tainted: self.tainted }
+        Circumstances {
+            environment: self.environment.as_deref(),
+            now: self.now,
+            is_tainted: self.tainted,
+            provenance: Provenance::Given(&self.from),
+        }
     }
 }
 

@@ -34,6 +34,8 @@ pub(crate) struct Rules {
     pub(crate) rules: Vec<Rule>,
     /// Whether any of them can depend on what a session has read.
     pub(crate) reads_taint: bool,
+    /// Whether any of them can depend on where a value comes from.
+    pub(crate) reads_from: bool,
     index: Index,
     sets: Vec<(String, GlobSet)>,
     pub(crate) projections: Vec<Projection>,
@@ -158,9 +160,10 @@ impl Rules {
         if slice.is_empty() {
             return Trial::empty();
         }
+        let provenance = slice.iter().any(|rule| rule.reads.part("from")).then_some(inquiry.circumstances.provenance);
         let projected = inquiry
             .arguments
-            .map(|arguments| argument::project(&self.projections, tool, arguments))
+            .map(|arguments| argument::project(&self.projections, inquiry.tool, arguments, provenance))
             .unwrap_or_default();
         let request = |is_approved| {
             let context = match inquiry.arguments {

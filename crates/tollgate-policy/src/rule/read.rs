@@ -62,9 +62,20 @@ fn read_sized(source: &RuleSource, parents: &BTreeMap<String, Vec<String>>) -> R
         }
     }
     if faults.is_empty() {
-        let reads_taint = rules.iter().any(|rule| rule.reads.part("tainted"));
-        let rules =
-            Rules { rules, reads_taint, index, sets, projections, types, offset, names, authorizer: Authorizer::new() };
+        let [reads_taint, reads_from] =
+            ["tainted", "from"].map(|part| rules.iter().any(|rule: &Rule| rule.reads.part(part)));
+        let rules = Rules {
+            rules,
+            reads_taint,
+            reads_from,
+            index,
+            sets,
+            projections,
+            types,
+            offset,
+            names,
+            authorizer: Authorizer::new(),
+        };
         faults = example::try_all(source, &policies, &rules, parents);
         if faults.is_empty() {
             return Ok(rules);

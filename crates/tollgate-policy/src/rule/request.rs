@@ -9,6 +9,7 @@ use serde_json::Value;
 use tollgate_types::{Caller, Permission, Risk, ToolDefinition};
 
 use super::argument::{Projected, moment_in_cedar};
+use crate::provenance::Provenance;
 
 /// What is so when a call is asked for, beside the call itself.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -19,6 +20,8 @@ pub struct Circumstances<'a> {
     pub now: Timestamp,
     /// Whether the session has read content from outside.
     pub is_tainted: bool,
+    /// Where the values of the arguments come from.
+    pub provenance: Provenance<'a>,
 }
 
 /// One question.
@@ -138,12 +141,15 @@ pub(crate) fn context(
     offset: Offset,
     is_approved: bool,
 ) -> Result<Context, String> {
-    let Circumstances { environment, now, is_tainted } = *inquiry.circumstances;
+    let Circumstances { environment, now, is_tainted, .. } = *inquiry.circumstances;
     let here = offset.to_datetime(now);
     let args = RestrictedExpression::new_record(projected.values.iter().cloned()).map_err(|error| error.to_string())?;
+    let from =
+        RestrictedExpression::new_record(projected.origins.iter().cloned()).map_err(|error| error.to_string())?;
     let moment = moment_in_cedar(now).ok_or("the time is out of range")?;
     let known = [
         ("args", args),
+        ("from", from),
         ("approved", RestrictedExpression::new_bool(is_approved)),
         ("tainted", RestrictedExpression::new_bool(is_tainted)),
         ("now", moment),

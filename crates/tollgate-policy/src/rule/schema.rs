@@ -7,10 +7,11 @@ use super::source::ArgumentType;
 
 /// The schema in Cedar's own syntax, with these arguments declared.
 pub(crate) fn text(arguments: &BTreeMap<String, ArgumentType>) -> String {
-    let mut args = String::new();
+    let (mut args, mut from) = (String::new(), String::new());
     for (name, kind) in arguments {
         // Writing to a string does not fail.
         let _ = write!(args, "\n      \"{name}\"?: {},", kind.in_cedar());
+        let _ = write!(from, "\n      \"{name}\"?: Set<String>,");
     }
     format!(
         r#"namespace Tollgate {{
@@ -38,6 +39,8 @@ pub(crate) fn text(arguments: &BTreeMap<String, ArgumentType>) -> String {
     resource: [Tool],
     context: {{
       args: {{{args}
+      }},
+      from: {{{from}
       }},
       approved: Bool,
       tainted: Bool,

@@ -6,10 +6,15 @@ use tollgate_types::{Caller, Permission, Risk, Surface, ToolDefinition};
 mod laws;
 
 use super::source::{Argument, ArgumentType};
-use crate::{Ask, Circumstances, Effect, Policy, Role, RuleSource, RulesError};
+use crate::{Ask, Circumstances, Effect, Policy, Provenance, Role, RuleSource, RulesError};
 
-const HERE: Circumstances<'static> =
-    Circumstances { environment: None, now: jiff::Timestamp::UNIX_EPOCH, is_tainted: false };
+mod from;
+const HERE: Circumstances<'static> = Circumstances {
+    environment: None,
+    now: jiff::Timestamp::UNIX_EPOCH,
+    is_tainted: false,
+    provenance: Provenance::Unknown,
+};
 
 fn argument(name: &str, pointer: &str, kind: ArgumentType) -> Argument {
     Argument { name: name.into(), tools: vec!["*".into()], pointer: pointer.into(), kind }
@@ -164,7 +169,7 @@ fn time_place_and_taint() {
     );
     let at = |now: &str, tool: &ToolDefinition, environment, is_tainted| {
         let now = now.parse().unwrap();
-        let here = Circumstances { environment, now, is_tainted };
+        let here = Circumstances { environment, now, is_tainted, ..HERE };
         let decision = policy.decide(&caller("clerk"), tool, Some(&json!({})), &here);
         (decision.effect, decision.rule)
     };
