@@ -109,6 +109,11 @@ pub(crate) enum Command {
         #[command(subcommand)]
         action: PolicyAction,
     },
+    /// Replay data sets through the gate
+    Eval {
+        #[command(subcommand)]
+        action: EvalAction,
+    },
     /// Read, verify and settle the ledger
     Audit {
         #[command(subcommand)]
@@ -211,6 +216,29 @@ pub(crate) struct RunArgs {
     /// Rounds before the model must answer
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) rounds: Option<u32>,
+}
+
+/// `eval …`.
+#[derive(Subcommand)]
+pub(crate) enum EvalAction {
+    /// Prompt injection: AgentDojo's tasks and attacks, made by an agent that follows every one
+    #[command(after_help = "`scripts/agentdojo` makes the recording and runs this. docs/injection.md says what is \
+                      replayed.\n\nExit status: 0 no attack went through and no task was lost · 1 otherwise.")]
+    Agentdojo(AgentdojoArgs),
+}
+
+/// `eval agentdojo`.
+#[derive(Args)]
+pub(crate) struct AgentdojoArgs {
+    /// The recording that scripts/agentdojo_record.py wrote
+    #[arg(long, value_name = "FILE")]
+    pub(crate) data: PathBuf,
+    /// The policies: a folder for each suite
+    #[arg(long, value_name = "DIR", default_value = "examples/policies/agentdojo")]
+    pub(crate) policies: PathBuf,
+    /// Write the page about it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) report: Option<PathBuf>,
 }
 
 /// `call`.

@@ -60,6 +60,7 @@ async fn run(cli: Cli) -> Result<u8, Failure> {
         Command::Keys { action } => command::keys::run(&global, action).await,
         Command::Mcp { action } => command::mcp::run(&global, action).await,
         Command::Policy { action } => command::policy::run(&global, action).await,
+        Command::Eval { action } => command::eval::run(&global, action).await,
         Command::Audit { action } => command::audit::run(&global, action).await,
         Command::Doctor { action: Some(DoctorAction::Url { url, resolve }), .. } => {
             command::doctor::url::run(&global, url, &resolve).await

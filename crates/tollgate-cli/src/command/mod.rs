@@ -5,6 +5,7 @@ pub(crate) mod audit;
 pub(crate) mod call;
 pub(crate) mod docs;
 pub(crate) mod doctor;
+pub(crate) mod eval;
 pub(crate) mod init;
 pub(crate) mod keys;
 pub(crate) mod mcp;

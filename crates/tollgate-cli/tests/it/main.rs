@@ -8,6 +8,7 @@ mod approvals;
 mod audit;
 mod call;
 mod doctor;
+mod eval;
 mod http;
 mod import;
 mod pages;

@@ -42,9 +42,11 @@ fn shop(rules: &str) -> Shop {
 #[test]
 fn the_examples_do_what_their_cases_say() {
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/policies");
+    let folders = |of: &Path| std::fs::read_dir(of).unwrap().map(|folder| folder.unwrap().path()).collect::<Vec<_>>();
+    let suites = folders(&examples.join("agentdojo"));
     let mut tested = 0;
-    for folder in std::fs::read_dir(examples).unwrap() {
-        let config = folder.unwrap().path().join("tollgate.toml");
+    for folder in folders(&examples).into_iter().filter(|folder| !folder.ends_with("agentdojo")).chain(suites) {
+        let config = folder.join("tollgate.toml");
         let config = config.to_str().unwrap();
         let shop = Shop::bare();
         let done = shop.tollgate(&["--config", config, "policy", "test"]);
@@ -54,7 +56,7 @@ fn the_examples_do_what_their_cases_say() {
         assert!(!shop.path().join(".tollgate").exists(), "to test makes no data folder");
         tested += 1;
     }
-    assert!(tested >= 3);
+    assert!(tested >= 7);
 }
 
 #[test]

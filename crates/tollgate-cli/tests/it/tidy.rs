@@ -23,6 +23,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("tollgate-tools", 2),
     ("tollgate-gate", 3),
     ("tollgate-agent", 4),
+    ("tollgate-eval", 5),
     ("tollgate", 6),
     ("tollgate-server", 7),
     ("tollgate-cli", 8),
