@@ -128,7 +128,9 @@ impl Store {
                 !id.is_empty() && (grant.id.as_str().starts_with(id) || grant.id.as_str().ends_with(id))
             });
         let (Some(grant), None) = (fitting.next(), fitting.next()) else {
-            return Err(StoreError::NotFound(format!("no grant, or more than one, has the id `{id}`")));
+            return Err(StoreError::NotFound(format!(
+                "no grant, or more than one, has the id `{id}`: `tollgate approvals grants` lists them"
+            )));
         };
         let revoked = grant.id.clone();
         self.with(move |connection| {
