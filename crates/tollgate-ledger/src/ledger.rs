@@ -2,21 +2,26 @@
 
 use std::fs::File;
 use std::path::Path;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::Duration;
 
 use tollgate_types::{BootId, Clock, limits, uuid_v7};
 
 use crate::boot::{self, Boot, Boots, DeadBoot};
 use crate::entry::Batch;
 use crate::recover::recover;
-use crate::segment::{Folder, Turn, patiently};
+use crate::segment::{Folder, Segment, Turn, patiently};
 use crate::sync::{Receipt, Syncer};
 use crate::writer::{Pace, Writer, Written};
 use crate::{Entry, LedgerError, Recovery};
 
 /// How often a busy ledger is asked for a turn from the caller's own task.
 const INLINE_TRIES_MAX: usize = 4;
+/// A sync on the caller's own task that took longer shows that the disk is slow.
+const QUICK: Duration = Duration::from_millis(2);
+/// How many syncs are left to the thread then.
+const SLOW_SYNCS: u32 = 20;
 
 /// The record of every attempt, open for appending. Many processes may have the same one open.
 ///
@@ -36,6 +41,8 @@ struct Shared {
     id: BootId,
     /// Attempts with `received` and neither `finished` nor `waiting`.
     open_attempts: AtomicI64,
+    /// How many of the next syncs are not for a caller's own task.
+    slow_syncs: AtomicU32,
     lock_wait_ms: u64,
     sandbox: Option<&'static str>,
 }
@@ -133,6 +140,7 @@ impl Ledger {
             clock,
             id,
             open_attempts: AtomicI64::new(0),
+            slow_syncs: AtomicU32::new(0),
             lock_wait_ms: options.lock_wait_ms,
             sandbox: options.sandbox,
         });
@@ -260,9 +268,27 @@ impl Shared {
                 self.syncer.submit(segment, end);
                 None
             }
-            Durability::Strict => Some(self.syncer.submit_strict(segment, end)),
+            Durability::Strict => self.sync(segment, end, pace)?,
         };
         Ok(Some((Seq(seq), receipt)))
+    }
+
+    /// Brings what was written to the disk: here, when nobody else asks for anything and the disk has been quick; else by
+    /// the thread that syncs for many at once.
+    fn sync(&self, segment: Arc<Segment>, end: u64, pace: Pace) -> Result<Option<Receipt>, LedgerError> {
+        let is_slow = self.slow_syncs.load(Ordering::Relaxed).checked_sub(1);
+        if let Some(left) = is_slow {
+            self.slow_syncs.store(left, Ordering::Relaxed);
+        } else if pace == Pace::Inline && self.open_attempts.load(Ordering::Acquire) <= 1 {
+            let began = self.clock.monotonic();
+            if let Some(synced) = self.syncer.sync_here(&segment, end) {
+                if self.clock.monotonic().saturating_sub(began) > QUICK {
+                    self.slow_syncs.store(SLOW_SYNCS, Ordering::Relaxed);
+                }
+                return synced.map(|()| None);
+            }
+        }
+        Ok(Some(self.syncer.submit_strict(segment, end)))
     }
 
     /// Takes a turn and writes. None when others have it, in this process or another, or when it is too slow for `pace`.
