@@ -129,6 +129,7 @@ class Run:
         echo, url = self.makers.echo_http()
         self.add(self.makers.echo(), "stdio")
         self.add(echo, "http")
+        self.add(self.makers.bare(), "stdio")
         for upstream, address in (("stdio", None), ("http", url)):
             for make in (self.makers.cargo, self.makers.pypi, self.makers.fastmcp, self.makers.tollgate):
                 self.add(make(address), upstream)

@@ -16,6 +16,7 @@ import urllib.parse
 import wire
 
 DIRECT, TOLLGATE, CARGO, PYPI, FASTMCP = "direct", "Tollgate", "Cargo mcp-proxy", "PyPI mcp-proxy", "FastMCP"
+BARE = "bare"
 
 TICKS = os.sysconf("SC_CLK_TCK")
 START_SECONDS_MAX = 60
@@ -226,6 +227,18 @@ class Makers:
         process = subprocess.Popen([self.programs.echo, "--http"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         url = process.stdout.readline().decode().strip()
         return Subject(DIRECT, process, self.programs.echo, urllib.parse.urlsplit(url).port), url
+
+    def bare(self):
+        """Axum that hands bodies on to the echo server's pipes, and nothing else."""
+        port = free_port()
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        echo = subprocess.Popen([self.programs.echo], **pipes)
+        command = [self.programs.echo, "--bare", str(port)]
+        process = subprocess.Popen(command, stdin=echo.stdout, stdout=echo.stdin, stderr=subprocess.DEVNULL)
+        # The echo server ends with the only one that still holds its input.
+        echo.stdin.close()
+        echo.stdout.close()
+        return Subject(BARE, process, self.programs.echo, port)
 
     def tollgate(self, url=None, folder=None):
         """Tollgate with everything on: keys, validation, policy, ledger. In a folder that it knows, it starts again."""

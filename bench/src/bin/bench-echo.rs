@@ -4,16 +4,22 @@
 //! ```text
 //! bench-echo          on standard input and output
 //! bench-echo --http   on a free port of 127.0.0.1; the first line of the output is its address
+//! bench-echo --bare PORT   on that port, in front of one whose input is its output and whose output is its input
 //! ```
+//!
+//! The last is no server but the least that a proxy can be: it hands bodies and lines on without a look at them.
 
 #![expect(clippy::print_stdout, reason = "the address is its output")]
 
 use std::borrow::Cow;
 use std::error::Error;
 use std::io::{self, BufRead, Write};
+use std::os::fd::AsFd;
+use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Bytes;
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
@@ -21,7 +27,10 @@ use axum::routing::post;
 use axum::serve::ListenerExt;
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpListener;
+use tokio::net::unix::pipe;
+use tokio::sync::Mutex;
 
 const TOOLS: &str = r#"{"tools":[
 {"name":"look","description":"Gives the text back.","inputSchema":{"type":"object","properties":{"text":{"type":"string"}},"required":["text"],"additionalProperties":false}},
@@ -55,9 +64,11 @@ struct Arguments<'a> {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    match std::env::args().nth(1).as_deref() {
+    let mut words = std::env::args().skip(1);
+    match words.next().as_deref() {
         None => stdio(),
-        Some("--http") => http(),
+        Some("--http") => on_one_thread(http()),
+        Some("--bare") => on_one_thread(bare(words.next().unwrap_or_default().parse()?)),
         Some(other) => Err(format!("no option is named `{other}`").into()),
     }
 }
@@ -107,22 +118,58 @@ fn stdio() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn http() -> Result<(), Box<dyn Error>> {
-    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
-        let listener = TcpListener::bind("127.0.0.1:0").await?;
-        println!("http://{}/mcp", listener.local_addr()?);
-        let listener = listener.tap_io(|stream| {
-            // Without it answers may wait; the figures would show it.
-            let _ = stream.set_nodelay(true);
-        });
-        axum::serve(listener, Router::new().route("/mcp", post(posted))).await?;
-        Ok(())
-    })
+fn on_one_thread(work: impl Future<Output = Result<(), Box<dyn Error>>>) -> Result<(), Box<dyn Error>> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(work)
+}
+
+async fn http() -> Result<(), Box<dyn Error>> {
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    println!("http://{}/mcp", listener.local_addr()?);
+    serve(listener, Router::new().route("/mcp", post(posted))).await
+}
+
+async fn serve(listener: TcpListener, router: Router) -> Result<(), Box<dyn Error>> {
+    let listener = listener.tap_io(|stream| {
+        // Without it answers may wait; the figures would show it.
+        let _ = stream.set_nodelay(true);
+    });
+    Ok(axum::serve(listener, router).await?)
 }
 
 async fn posted(body: Bytes) -> Response {
     match answer(&body) {
-        Some(answer) => ([(CONTENT_TYPE, "application/json")], answer).into_response(),
+        Some(answer) => json(answer),
         None => StatusCode::ACCEPTED.into_response(),
     }
+}
+
+fn json(body: String) -> Response {
+    ([(CONTENT_TYPE, "application/json")], body).into_response()
+}
+
+/// The pipes to the server behind, one message and its answer at a time.
+struct Behind {
+    to: pipe::Sender,
+    from: BufReader<pipe::Receiver>,
+}
+
+async fn bare(port: u16) -> Result<(), Box<dyn Error>> {
+    let to = pipe::Sender::from_owned_fd(io::stdout().as_fd().try_clone_to_owned()?)?;
+    let from = BufReader::new(pipe::Receiver::from_owned_fd(io::stdin().as_fd().try_clone_to_owned()?)?);
+    let behind = Arc::new(Mutex::new(Behind { to, from }));
+    let listener = TcpListener::bind(("127.0.0.1", port)).await?;
+    serve(listener, Router::new().route("/mcp", post(handed_on)).with_state(behind)).await
+}
+
+async fn handed_on(State(behind): State<Arc<Mutex<Behind>>>, body: Bytes) -> Result<Response, StatusCode> {
+    let mut behind = behind.lock().await;
+    let mut frame = body.to_vec();
+    frame.push(b'\n');
+    behind.to.write_all(&frame).await.map_err(|_| StatusCode::BAD_GATEWAY)?;
+    if frame.windows(4).all(|word| word != b"\"id\"") {
+        return Ok(StatusCode::ACCEPTED.into_response());
+    }
+    let mut line = String::new();
+    behind.from.read_line(&mut line).await.map_err(|_| StatusCode::BAD_GATEWAY)?;
+    Ok(json(line))
 }
