@@ -18,6 +18,8 @@ use crate::line::{self, LINE_BYTES_MAX};
 const REPAIRS_MAX: usize = 64;
 /// What a line holds besides the fields of its entry.
 const SEAL_BYTES_MAX: usize = 512;
+/// What most records do not exceed.
+const RECORD_BYTES_USUAL: usize = 1024;
 
 /// What happened. The list is closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -289,7 +291,8 @@ pub(crate) struct Batch {
 
 impl Batch {
     pub(crate) fn of(entries: &[Entry]) -> Result<Self, LedgerError> {
-        let mut batch = Self::default();
+        let bytes = Vec::with_capacity(entries.len() * RECORD_BYTES_USUAL);
+        let mut batch = Self { bytes, ..Self::default() };
         for entry in entries {
             batch.push(entry)?;
         }
