@@ -38,6 +38,7 @@ struct Known {
     repairs: Vec<Repair>,
     approval: Option<ApprovalId>,
     reservation: Option<ReservationKey>,
+    is_charged: bool,
     has_decided: bool,
     has_started: bool,
     retries: u32,
@@ -162,6 +163,11 @@ impl Attempt {
         self.known().reservation = Some(reservation);
     }
 
+    /// Budgets may hold something for this attempt.
+    pub(crate) fn spends(&self) {
+        self.known().is_charged = true;
+    }
+
     /// The answer is the stored one of an earlier call.
     pub(crate) fn replays(&self) {
         self.known().replayed = true;
@@ -214,6 +220,9 @@ impl Attempt {
         let risk = known.tool.as_ref().map_or(Risk::Read, |tool| tool.definition.risk);
         let reservation = known.reservation.take();
         let mut end = keep_for_replay(gate, reservation, known.has_started, &self.id, end).await;
+        if known.is_charged && !known.has_started {
+            end = give_back(gate, &self.id, end).await;
+        }
         entry.duration_ms = Some(duration_ms);
         if event == Event::Finished {
             entry.outcome = Some(outcome_ref(&end, known.recorded_code));
@@ -231,6 +240,9 @@ impl Attempt {
         known.pending.push(entry);
         if let Err(error) = gate.ledger.append(known.pending, durability).await {
             end = unrecorded(&error, known.has_started, risk);
+        } else if known.is_charged && known.has_started {
+            // It is spent either way; what stays noted as held is nobody's to give back.
+            let _ = gate.store.keep_spent(self.id.clone()).await;
         }
         let tool = known.tool.map_or(self.name, |tool| tool.definition.name.clone());
         Outcome {
@@ -350,6 +362,17 @@ async fn keep_for_replay(
             End::Unknown(error.with_hint("check whether it happened before asking again"))
         }
         Err(error) => End::Failed(ErrorObject::new(Code::AuditUnavailable, format!("nothing was done, and {error}"))),
+    }
+}
+
+/// Budgets get back what was held for a call that never started.
+async fn give_back(gate: &Inner, attempt: &AttemptId, end: End) -> End {
+    match gate.store.give_back(attempt.clone()).await {
+        Ok(()) => end,
+        Err(error) => {
+            let message = format!("nothing was done, but what it costs is still held: {error}");
+            End::Failed(ErrorObject::new(Code::AuditUnavailable, message))
+        }
     }
 }
 

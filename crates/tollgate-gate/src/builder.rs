@@ -10,7 +10,7 @@ use tollgate_store::{InstallKey, Store};
 use tollgate_types::{ApprovalChannel, Clock, Tool, Workspace};
 
 use crate::meta::ReadResult;
-use crate::{Gate, Quotas};
+use crate::{Budget, Gate, Quotas};
 
 /// The parts of a gate. Every field must be said: a gate without a ledger, a store or a policy cannot be made.
 pub struct GateBuilder {
@@ -18,6 +18,8 @@ pub struct GateBuilder {
     pub policy: Policy,
     /// How often callers may ask.
     pub quotas: Quotas,
+    /// How much callers may spend.
+    pub budgets: Vec<Budget>,
     /// The record.
     pub ledger: Arc<Ledger>,
     /// The state.

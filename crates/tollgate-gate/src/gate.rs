@@ -13,17 +13,21 @@ use tollgate_policy::{Effect, Policy, PolicyError};
 use tollgate_store::{InstallKey, Store};
 use tollgate_types::{
     ApprovalChannel, BoxFuture, Call, Caller, CancellationToken, Clock, Code, Door, End, ErrorObject, Outcome, Risk,
-    Supply, Tool, ToolDefinition, Workspace,
+    Supply, Tool, ToolDefinition, Workspace, limits::CALLS_UNDER_WAY_MAX,
 };
 use tollgate_wire::repair;
 
 use crate::attempt::{Attempt, Received};
+use crate::budget::Budget;
 use crate::builder::RegisterError;
 use crate::executors::Executors;
 use crate::memory::Memory;
 use crate::quota::Quotas;
-use crate::stage::{Stop, admit, approve, find, judge, replay, run, shape, validate};
+use crate::stage::{Stop, admit, approve, budget, find, judge, replay, run, shape, validate};
 use crate::standing::Standing;
+
+/// When to come back, where too many calls are under way.
+const BUSY_WAIT_MS: u64 = 1_000;
 
 /// The gate. Cheap to clone; every clone is the same gate.
 #[derive(Clone)]
@@ -38,6 +42,7 @@ pub(crate) struct Inner {
     pub(crate) policy: Standing,
     pub(crate) memory: Memory,
     pub(crate) quotas: Quotas,
+    pub(crate) budgets: Vec<Budget>,
     pub(crate) ledger: Arc<Ledger>,
     pub(crate) store: Store,
     pub(crate) key: InstallKey,
@@ -61,6 +66,7 @@ impl Gate {
             policy: Standing::new(builder.policy),
             memory: Memory::default(),
             quotas: builder.quotas,
+            budgets: builder.budgets,
             ledger: builder.ledger,
             store: builder.store,
             key: builder.key,
@@ -134,12 +140,29 @@ impl Gate {
         call: Call,
         cancellation: CancellationToken,
     ) -> impl Future<Output = Outcome> + Send + use<> {
+        self.enter(caller, call, cancellation, 0)
+    }
+
+    /// The same for a call that has so many above it.
+    pub(crate) fn enter(
+        &self,
+        caller: &Caller,
+        mut call: Call,
+        cancellation: CancellationToken,
+        depth: u32,
+    ) -> impl Future<Output = Outcome> + Send + use<> {
         // Dropping this future cancels; the task goes on to the record.
         let guard = cancellation.clone().drop_guard();
         let (gate, caller) = (self.clone(), Arc::new(caller.clone()));
         let name = call.name.clone();
         let call_id = call.id.clone();
-        let task = self.inner.tasks.spawn(async move { gate.pass(caller, call, cancellation).await });
+        let task = self.inner.tasks.spawn(async move {
+            // Each counts itself, so that of those who come at once never too many go on.
+            if gate.inner.tasks.len() > CALLS_UNDER_WAY_MAX {
+                call.refusal.get_or_insert_with(busy);
+            }
+            gate.pass(caller, call, cancellation, depth).await
+        });
         async move {
             let outcome = task.await.unwrap_or_else(|_| Attempt::unheard(call_id, name));
             guard.disarm();
@@ -179,7 +202,7 @@ impl Inner {
 
 impl Gate {
     /// Takes one call from request to recorded outcome. Every exit passes `close`.
-    async fn pass(&self, caller: Arc<Caller>, call: Call, cancellation: CancellationToken) -> Outcome {
+    async fn pass(&self, caller: Arc<Caller>, call: Call, cancellation: CancellationToken, depth: u32) -> Outcome {
         let gate = &*self.inner;
         let began = gate.clock.monotonic();
         let parsed = repair::arguments(&call.arguments);
@@ -191,7 +214,7 @@ impl Gate {
             Ok(attempt) => attempt,
             Err(error) => return Attempt::unopened(&call, &error),
         };
-        let trip = Trip { gate: self, attempt: &attempt, call: &call, cancellation: &cancellation };
+        let trip = Trip { gate: self, attempt: &attempt, call: &call, cancellation: &cancellation, depth };
         let end = match AssertUnwindSafe(stages(trip, parsed)).catch_unwind().await {
             Ok(Ok(result)) => End::Done(result),
             Ok(Err(stop)) => stop.into_end(),
@@ -212,6 +235,8 @@ pub(crate) struct Trip<'a> {
     pub(crate) attempt: &'a Attempt,
     pub(crate) call: &'a Call,
     pub(crate) cancellation: &'a CancellationToken,
+    /// How many calls of tools are above this one.
+    pub(crate) depth: u32,
 }
 
 /// The stages, in order. Each takes what only the one before can make.
@@ -231,9 +256,17 @@ async fn stages(
     let valid = validate::validate(trip, admitted, parsed)?; // policy, approval and tool see one value
     let judged = judge::judge(trip, valid)?; // by the policy of now
     replay::recall(trip, &judged).await?; // what was answered under this key needs no second yes
+    budget::look(trip, &judged).await?; // no human is asked about what cannot be paid
     let cleared = approve::approve(trip, judged).await?; // a human, where the policy asks for one
     let ran = run::run(trip, cleared).await?; // recorded as started before it starts
     shape::shape(trip, ran).await // what the model sees; the whole is kept
+}
+
+fn busy() -> ErrorObject {
+    let message = format!("{CALLS_UNDER_WAY_MAX} calls are under way already");
+    let mut error = ErrorObject::new(Code::RateLimited, message);
+    error.retry_after_ms = Some(BUSY_WAIT_MS);
+    error.with_hint(format!("ask again in {BUSY_WAIT_MS} ms"))
 }
 
 fn panicked(attempt: &Attempt) -> End {

@@ -8,17 +8,20 @@
 //! The executors sit in a private map: nothing else in the house can run one.
 
 mod attempt;
+mod budget;
 mod builder;
 mod clock;
 mod executors;
 mod gate;
 mod memory;
 mod meta;
+mod nested;
 mod operator;
 mod quota;
 mod stage;
 mod standing;
 
+pub use budget::{Budget, BudgetReport};
 pub use builder::{BuildError, GateBuilder, RegisterError};
 pub use clock::SystemClock;
 pub use gate::Gate;

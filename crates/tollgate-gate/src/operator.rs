@@ -36,7 +36,7 @@ pub enum OperatorError {
 pub enum Verdict {
     /// It happened.
     Done,
-    /// It did not happen; its idempotency key is free again.
+    /// It did not happen; its idempotency key is free again, and budgets have back what it cost.
     Failed,
 }
 
@@ -176,8 +176,14 @@ impl Operator {
             return Err(error.into());
         }
         match verdict {
-            Verdict::Done => self.store.fulfil_attempt(one.attempt.clone(), replay::encode(&settled_as_done())).await?,
-            Verdict::Failed => self.store.release(vec![one.attempt.clone()]).await?,
+            Verdict::Done => {
+                self.store.fulfil_attempt(one.attempt.clone(), replay::encode(&settled_as_done())).await?;
+                self.store.keep_spent(one.attempt.clone()).await?;
+            }
+            Verdict::Failed => {
+                self.store.release(vec![one.attempt.clone()]).await?;
+                self.store.give_back(one.attempt.clone()).await?;
+            }
         }
         Ok(one)
     }

@@ -32,6 +32,24 @@ pub enum Per {
     Tool,
 }
 
+impl Per {
+    /// What tells this count from others.
+    pub(crate) fn part<'a>(self, caller: &'a Caller, tool: &'a str) -> &'a str {
+        match self {
+            Self::Caller => &caller.subject,
+            Self::Role => &caller.role,
+            Self::Tenant => caller.tenant.as_deref().unwrap_or_default(),
+            Self::Session => caller.session.as_deref().unwrap_or(&caller.subject),
+            Self::Tool => tool,
+        }
+    }
+}
+
+/// Whether something about these tools and roles is about such a call. No roles means all.
+pub(crate) fn fits(tools: &GlobSet, roles: &[String], caller: &Caller, tool: &str) -> bool {
+    (roles.is_empty() || roles.contains(&caller.role)) && tools.is_match(tool)
+}
+
 /// How often some calls may be asked for.
 #[derive(Debug, Clone)]
 pub struct CallLimit {
@@ -48,21 +66,11 @@ pub struct CallLimit {
 }
 
 impl CallLimit {
-    fn concerns(&self, caller: &Caller, tool: &str) -> bool {
-        (self.roles.is_empty() || self.roles.contains(&caller.role)) && self.tools.is_match(tool)
-    }
-
     /// The name of the count. The parts cannot run into each other: each stands with its length.
     fn key(&self, caller: &Caller, tool: &str) -> String {
         let mut key = self.name.clone();
         for per in &self.per {
-            let part = match per {
-                Per::Caller => &caller.subject,
-                Per::Role => &caller.role,
-                Per::Tenant => caller.tenant.as_deref().unwrap_or_default(),
-                Per::Session => caller.session.as_deref().unwrap_or(&caller.subject),
-                Per::Tool => tool,
-            };
+            let part = per.part(caller, tool);
             key.push_str(&format!(" {}:{part}", part.len()));
         }
         key
@@ -97,7 +105,7 @@ impl Quotas {
     /// # Errors
     /// `rate_limited` with the time to wait, or `unavailable` where it cannot be counted.
     pub(crate) async fn take(&self, caller: &Caller, tool: &str) -> Result<(), ErrorObject> {
-        for limit in self.limits.iter().filter(|limit| limit.concerns(caller, tool)) {
+        for limit in self.limits.iter().filter(|limit| fits(&limit.tools, &limit.roles, caller, tool)) {
             match self.store.take(limit.rate, &limit.key(caller, tool)).await {
                 Ok(Turn::Taken) => {}
                 Ok(Turn::Wait(wait)) => return Err(refused(limit, wait)),

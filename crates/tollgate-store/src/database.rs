@@ -10,7 +10,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 use crate::StoreError;
 
 /// The format that this program writes.
-const VERSION: i64 = 3;
+const VERSION: i64 = 4;
 
 /// How long a statement waits for another process.
 const BUSY_WAIT: Duration = Duration::from_secs(5);
@@ -72,8 +72,19 @@ create index session_calls_open on session_calls (session, key) where outcome is
 create index session_calls_by_key on session_calls (key) where outcome is null and key is not null;
 ";
 
+const SPENDING: &str = "
+create table spending (
+    budget text not null, holder text not null, day text not null, spent integer not null, used integer not null,
+    primary key (budget, holder, day)
+) strict;
+create table spending_held (
+    attempt text not null, budget text not null, holder text not null, day text not null, cost integer not null,
+    primary key (attempt, budget, holder, day)
+) strict;
+";
+
 /// From each older format to the next one.
-const MIGRATIONS: [(i64, &str); 3] = [
+const MIGRATIONS: [(i64, &str); 4] = [
     (
         1,
         "alter table approvals add column typed text;
@@ -82,6 +93,7 @@ const MIGRATIONS: [(i64, &str); 3] = [
     ),
     (1, GRANTS),
     (2, SESSIONS),
+    (3, SPENDING),
 ];
 
 /// The state of one data folder. Cheap to make: the database is opened at its first use.
@@ -160,6 +172,7 @@ fn prepare(connection: &mut Connection) -> Result<(), StoreError> {
         transaction.execute_batch(TABLES)?;
         transaction.execute_batch(GRANTS)?;
         transaction.execute_batch(SESSIONS)?;
+        transaction.execute_batch(SPENDING)?;
     }
     for (_, migration) in MIGRATIONS.iter().filter(|(from, _)| (1..=*from).contains(&found)) {
         transaction.execute_batch(migration)?;

@@ -1,5 +1,5 @@
-//! The state of one data folder: approvals, idempotency keys, sessions, whole results, unsettled attempts, access keys,
-//! and the install key.
+//! The state of one data folder: approvals, idempotency keys, sessions, whole results, unsettled attempts, what was spent
+//! of budgets, access keys, and the install key.
 //!
 //! SQLite in WAL mode with `synchronous = FULL`: what a method returned is on the disk. Several processes share it.
 //! The ledger is the record; this is what the gate must look up. Nothing here decides.
@@ -13,6 +13,7 @@ mod idempotency;
 mod key;
 mod result;
 mod session;
+mod spending;
 mod unsettled;
 
 pub use access::{AccessKey, KeyKind};
@@ -24,4 +25,5 @@ pub use idempotency::{Reservation, ReservationKey};
 pub use key::InstallKey;
 pub use result::ResultMeta;
 pub use session::{NewCall, SessionLock, SessionMeta, SessionSummary, Step, StepKind, StoredCall};
+pub use spending::{Charge, Count, Spending, Spent};
 pub use unsettled::Unsettled;

@@ -4,7 +4,7 @@ use rusqlite::{Connection, params};
 use serde::Serialize;
 use tollgate_types::AttemptId;
 
-use crate::{Store, StoreError};
+use crate::{Store, StoreError, spending};
 
 /// One attempt whose outcome nobody knows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -23,7 +23,7 @@ pub struct Unsettled {
 
 impl Store {
     /// Takes over what dead processes left, before anything else runs: remembers what was started, and gives back the
-    /// idempotency keys of what was not. Doing it twice is doing it once.
+    /// idempotency keys of what was not, and what it held of budgets. Doing it twice is doing it once.
     ///
     /// # Errors
     /// When the store fails.
@@ -41,6 +41,7 @@ impl Store {
                     "delete from idempotency where attempt = ?1 and outcome is null",
                     params![attempt.as_str()],
                 )?;
+                spending::give_back(&transaction, attempt)?;
             }
             transaction.commit()?;
             Ok(())

@@ -24,6 +24,16 @@ pub const TOOL_TIMEOUT_MS: u64 = 30_000;
 pub const TOOL_TIMEOUT_MS_MAX: u64 = 24 * 60 * 60 * 1000;
 /// Calls of one tool that run at once unless its definition says otherwise.
 pub const TOOL_CONCURRENT_MAX: usize = 5;
+/// Calls under way in one gate, those that tools make included; more are told to come back.
+pub const CALLS_UNDER_WAY_MAX: usize = 1_024;
+/// How deep calls may be nested that tools make.
+pub const CALL_DEPTH_MAX: u32 = 8;
+/// What a call may cost, and a budget hold.
+pub const UNITS_MAX: u64 = 1_000_000_000_000;
+/// Counts of budgets in one data folder; beyond it those go that were not used for [`SPENDING_KEPT_MS`].
+pub const SPENDING_COUNTS_MAX: u32 = 100_000;
+/// How long a count of a budget is kept at least.
+pub const SPENDING_KEPT_MS: u64 = 31 * 24 * 60 * 60 * 1000;
 /// What the model sees of a result unless the definition says otherwise.
 pub const OUTPUT_CHARS_MAX: usize = 10_000;
 /// A tool's words on its failure, and the advice with it.

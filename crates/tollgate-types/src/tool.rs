@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::{Category, Permission, Risk, limits};
+use crate::{Category, Cost, Permission, Risk, Units, limits};
 
 /// A capability as data. The executor stands apart; see [`crate::Tool`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -68,6 +68,9 @@ pub struct ToolDefinition {
     /// How its effect is taken back.
     #[serde(default)]
     pub undo: Undo,
+    /// What a call costs, counted by every `[[budget]]` that concerns it; unsaid: 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<Cost>,
     /// How it runs.
     #[serde(default)]
     pub execution: Execution,
@@ -102,10 +105,19 @@ impl ToolDefinition {
             environments: Vec::new(),
             errors: BTreeMap::new(),
             undo: Undo::default(),
+            cost: None,
             execution: Execution::default(),
             security: Security::default(),
             output: Output::default(),
         }
+    }
+
+    /// What a call with these arguments costs.
+    ///
+    /// # Errors
+    /// Where the arguments do not say it: what is wrong with them, for the model.
+    pub fn cost_of(&self, arguments: &Value) -> Result<Units, String> {
+        self.cost.as_ref().map_or(Ok(Units::ONE), |cost| cost.of(arguments))
     }
 
     /// The three-part text that a model reads: what it does, when to use it, when not.

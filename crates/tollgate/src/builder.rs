@@ -135,13 +135,14 @@ impl Builder {
         }
         read_only.extend(servers::program_files(&self.loaded));
         let overlays = Overlays::read(&self.loaded)?;
-        warnings.extend(overlays.idle(&tools.iter().map(|tool| tool.definition().name).collect::<Vec<_>>()));
+        let names: Vec<String> = tools.iter().map(|tool| tool.definition().name).collect();
+        warnings.extend(overlays.idle(&names).into_iter().chain(self.loaded.idle_budgets(&names)));
         let tools = tools.into_iter().map(|tool| overlays.apply(tool)).collect::<Result<Vec<_>, _>>()?;
         let policy = policy(&self.loaded, &self.roles)?;
-        let quotas = Quotas::in_process(self.loaded.limits(&policy)?, Arc::clone(&self.clock));
         let gate = GateBuilder {
+            quotas: Quotas::in_process(self.loaded.limits(&policy)?, Arc::clone(&self.clock)),
+            budgets: self.loaded.budgets(&policy)?,
             policy,
-            quotas,
             ledger: Arc::clone(&ledger),
             store,
             key,

@@ -52,7 +52,7 @@ pub use subset::Subset;
 pub use tollgate::Tollgate;
 pub use tollgate_agent as agent;
 pub use tollgate_catalog::Catalog;
-pub use tollgate_gate::{Gate, Operator, OperatorError, SystemClock, Verdict};
+pub use tollgate_gate::{BudgetReport, Gate, Operator, OperatorError, SystemClock, Verdict};
 pub use tollgate_guard::check as check_url;
 pub use tollgate_guard::redact;
 pub use tollgate_ledger as ledger;

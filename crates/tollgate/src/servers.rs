@@ -199,6 +199,7 @@ fn config(name: &str, kind: UpstreamKind, server: &McpServer) -> UpstreamConfig 
         risk: said.risk,
         permission: said.permission,
         description: said.description.clone(),
+        cost: said.cost.clone(),
     });
     config.overrides = overrides.collect();
     config

@@ -2,6 +2,7 @@
 
 pub(crate) mod approvals;
 pub(crate) mod audit;
+mod budget;
 pub(crate) mod call;
 pub(crate) mod docs;
 pub(crate) mod doctor;

@@ -5,12 +5,13 @@ mod cases;
 use std::io::IsTerminal;
 use std::path::PathBuf;
 
+use serde::Serialize;
 use serde_json::{Value, json};
 use tollgate::config::Loaded;
 use tollgate::policy::{Applied, Circumstances, Explanation, Policy, RuleFault, RuleSource, RulesError, Verdict};
-use tollgate::{Caller, Surface};
+use tollgate::{BudgetReport, Caller, Surface, Units};
 
-use super::{call, configuration, open_quietly, unhurried, user};
+use super::{budget, call, configuration, open_quietly, unhurried, user};
 use crate::args::{ExplainArgs, Format, Global, PolicyAction};
 use crate::failure::{Failure, USAGE};
 use crate::output::{self, Style, style, visible};
@@ -158,16 +159,42 @@ async fn explain(global: &Global, args: ExplainArgs) -> Result<u8, Failure> {
     };
     let policy = house.gate().policy();
     let explanation = policy.explain(&caller, &entry.definition, &arguments, &circumstances);
+    let budgets = house.gate().budgets(&caller, &args.tool).await.map_err(tollgate::Error::from)?;
+    let cost = entry.definition.cost_of(&arguments);
     match output::format(global) {
-        Format::Json => output::json(&explanation)?,
-        Format::Text => output::out(&story(&explanation))?,
+        Format::Json if budgets.is_empty() => output::json(&explanation)?,
+        Format::Json => output::json(&Charged { explanation: &explanation, cost: cost.ok(), budgets: &budgets })?,
+        Format::Text => output::out(&(story(&explanation) + &bill(cost, &budgets)))?,
     }
     Ok(if explanation.call.effect == "deny" { DENIED } else { 0 })
 }
 
+/// An explanation, and what the call would cost.
+#[derive(Serialize)]
+struct Charged<'a> {
+    #[serde(flatten)]
+    explanation: &'a Explanation,
+    /// None where the arguments do not say it.
+    cost: Option<Units>,
+    budgets: &'a [BudgetReport],
+}
+
+fn bill(cost: Result<Units, String>, budgets: &[BudgetReport]) -> String {
+    if budgets.is_empty() {
+        return String::new();
+    }
+    let cost = cost.map_or_else(|why| format!("cannot be said: {why}"), |cost| format!("{cost} units"));
+    let lines = std::iter::once(format!("the call: {}", visible(&cost))).chain(budget::lines(budgets));
+    let lines: String = lines.map(|line| format!("  {line}\n")).collect();
+    format!("\n{}\n{lines}", bold("What it costs"))
+}
+
+fn bold(text: &str) -> String {
+    style(Style::Bold, text, std::io::stdout().is_terminal())
+}
+
 fn story(explanation: &Explanation) -> String {
     let is_terminal = std::io::stdout().is_terminal();
-    let bold = |text: &str| style(Style::Bold, text, is_terminal);
     let said = |verdict: &Verdict| {
         let colour = match verdict.effect {
             "allow" => Style::Green,

@@ -2,9 +2,10 @@
 
 use std::io::IsTerminal;
 
-use tollgate::{Surface, ToolDefinition};
+use serde::Serialize;
+use tollgate::{BudgetReport, Surface, ToolDefinition};
 
-use super::{caller, configuration, open};
+use super::{budget, caller, configuration, open};
 use crate::args::{Format, Global, ToolsAction};
 use crate::failure::Failure;
 use crate::output::{self, Style, style};
@@ -35,13 +36,23 @@ pub(crate) async fn run(global: &Global, action: ToolsAction) -> Result<u8, Fail
                 let failure = Failure::usage(format!("no tool is named `{name}` for the role `{role}`"));
                 return Err(failure.hint("`tollgate tools list` lists them"));
             };
+            let budgets = house.gate().budgets(&caller, &name).await.map_err(tollgate::Error::from)?;
             match format {
-                Format::Json => output::json(tool)?,
-                Format::Text => output::out(&story(tool))?,
+                Format::Json => output::json(&Shown { tool, budgets })?,
+                Format::Text => output::out(&story(tool, &budgets))?,
             }
         }
     }
     Ok(0)
+}
+
+/// A definition, and the budgets that its calls count under.
+#[derive(Serialize)]
+struct Shown<'a> {
+    #[serde(flatten)]
+    tool: &'a ToolDefinition,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    budgets: Vec<BudgetReport>,
 }
 
 /// What fits a line of a table.
@@ -55,7 +66,7 @@ fn first_sentence(text: &str) -> String {
     }
 }
 
-fn story(tool: &ToolDefinition) -> String {
+fn story(tool: &ToolDefinition, budgets: &[BudgetReport]) -> String {
     let bold = |text: &str| style(Style::Bold, text, std::io::stdout().is_terminal());
     let mut text = format!("{} — {}\n", bold(&tool.name), tool.description);
     for part in [&tool.when, &tool.when_not].into_iter().flatten() {
@@ -72,6 +83,13 @@ fn story(tool: &ToolDefinition) -> String {
         execution.max_concurrent,
         tool.output.max_length
     ));
+    if tool.cost.is_some() || !budgets.is_empty() {
+        let cost = tool.cost.as_ref().map_or_else(|| "1".to_owned(), ToString::to_string);
+        text.push_str(&format!("costs {cost}\n"));
+    }
+    for line in budget::lines(budgets) {
+        text.push_str(&format!("{line}\n"));
+    }
     let pretty = |value: &serde_json::Value| serde_json::to_string_pretty(value).unwrap_or_default();
     text.push_str(&format!("\n{}\n{}\n", bold("Arguments"), pretty(&tool.input_schema)));
     if let Some(schema) = &tool.output_schema {

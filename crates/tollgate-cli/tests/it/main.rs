@@ -6,6 +6,7 @@
 
 mod approvals;
 mod audit;
+mod budgets;
 mod call;
 mod doctor;
 mod eval;

@@ -125,6 +125,7 @@ impl<'a> Stage<'a> {
         let gate = GateBuilder {
             policy,
             quotas: Quotas::in_process(Vec::new(), Arc::clone(&clock)),
+            budgets: Vec::new(),
             ledger: Arc::new(ledger),
             store: Store::new(folder),
             key,

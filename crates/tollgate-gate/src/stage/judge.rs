@@ -25,6 +25,11 @@ impl Judged {
     pub(super) fn decision(&self) -> &Decision {
         &self.decision
     }
+
+    /// Whether a human must say yes.
+    pub(super) fn asks(&self) -> bool {
+        self.decision.effect == Effect::Ask
+    }
 }
 
 pub(crate) fn judge(trip: Trip<'_>, valid: Valid) -> Result<Judged, Stop> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tollgate_types::{Code, ErrorObject, Risk, ToolError, ToolOutput, limits};
 
 use super::approve::{Cleared, Yes};
-use super::{Stop, cancelled, ledger_unavailable, presentable, replay, store_unavailable};
+use super::{Stop, budget, cancelled, ledger_unavailable, presentable, replay, store_unavailable};
 use crate::gate::Trip;
 use crate::memory::Keep;
 
@@ -41,6 +41,7 @@ pub(crate) async fn run(trip: Trip<'_>, cleared: Cleared) -> Result<Ran, Stop> {
         () = trip.cancellation.cancelled() => return Err(cancelled("cancelled before it started")),
     };
     let gate = trip.gate.inner();
+    budget::hold(trip, &cleared).await?; // first: it can be given back, a yes that is used up cannot
     use_up(trip, &cleared).await?;
     replay::reserve(trip, &cleared).await?;
     let risk = cleared.entry().definition.risk;

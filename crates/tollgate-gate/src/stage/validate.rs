@@ -10,6 +10,7 @@ use tollgate_wire::repair::{JsonFault, Parsed};
 use super::admit::Admitted;
 use super::{Stop, presentable, store_unavailable};
 use crate::gate::Trip;
+use crate::nested::Nested;
 
 /// A call whose arguments fit.
 pub(crate) struct Valid {
@@ -86,6 +87,7 @@ fn invalid(tool: &str, violations: Vec<Violation>) -> ErrorObject {
 
 fn cx(trip: Trip<'_>, admitted: &Admitted) -> Cx {
     let gate = trip.gate.inner();
+    let door = Nested { gate: trip.gate.clone(), parent: trip.attempt.id.clone(), depth: trip.depth + 1 };
     Cx {
         caller: Arc::clone(&trip.attempt.caller),
         attempt: trip.attempt.id.clone(),
@@ -96,6 +98,6 @@ fn cx(trip: Trip<'_>, admitted: &Admitted) -> Cx {
         progress: trip.call.progress.clone(),
         client: trip.call.client,
         clock: Arc::clone(&gate.clock),
-        door: Arc::new(trip.gate.clone()) as Arc<dyn Door>,
+        door: Arc::new(door) as Arc<dyn Door>,
     }
 }

@@ -3,6 +3,8 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test may stop at the first surprise")]
 
 mod approval;
+mod bounds;
+mod budgets;
 mod ends;
 mod quotas;
 mod record;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tollgate_gate::{CallLimit, Gate, GateBuilder, Operator, Quotas, SystemClock};
+use tollgate_gate::{Budget, CallLimit, Gate, GateBuilder, Operator, Quotas, SystemClock};
 use tollgate_guard::redact::Redactor;
 use tollgate_ledger::{Ledger, Options};
 use tollgate_policy::{Policy, Role};
@@ -30,7 +30,8 @@ pub(crate) struct Setup {
     pub(crate) channel: Option<Arc<dyn ApprovalChannel>>,
     pub(crate) secrets: Vec<Secret>,
     pub(crate) limits: Vec<CallLimit>,
-    /// What limits are counted by; the real one unless it is said.
+    pub(crate) budgets: Vec<Budget>,
+    /// The time; the real one unless it is said.
     pub(crate) clock: Option<Arc<dyn Clock>>,
     /// Where limits are counted; this process unless it is said.
     pub(crate) quota_store: Option<Arc<dyn QuotaStore>>,
@@ -43,22 +44,26 @@ impl World {
     }
 
     pub(crate) fn with(setup: Setup) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        Self::at(tempfile::tempdir().unwrap(), setup)
+    }
+
+    /// A gate on this folder, as after a restart.
+    pub(crate) fn at(folder: TempDir, setup: Setup) -> Self {
+        let clock = setup.clock.unwrap_or_else(|| Arc::new(SystemClock::new()));
         let options = Options { lock_wait_ms: 100, ..Options::default() };
         let (ledger, _) = Ledger::open_with(folder.path(), Arc::clone(&clock), options).unwrap();
         let (ledger, store) = (Arc::new(ledger), Store::new(folder.path()));
         let key = InstallKey::load(folder.path()).unwrap();
         let redactor = Redactor::new(key.as_bytes(), setup.secrets);
         let operator = Operator::new(Arc::clone(&ledger), store.clone(), Arc::clone(&clock));
-        let counted_by = setup.clock.unwrap_or_else(|| Arc::clone(&clock));
         let quotas = match setup.quota_store {
             Some(store) => Quotas::new(setup.limits, store),
-            None => Quotas::in_process(setup.limits, counted_by),
+            None => Quotas::in_process(setup.limits, Arc::clone(&clock)),
         };
         let gate = GateBuilder {
             policy: Policy::new(setup.roles).unwrap(),
             quotas,
+            budgets: setup.budgets,
             ledger,
             store,
             key,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use globset::{Glob, GlobMatcher};
 use tollgate_guard::client::{ClientError, Origin};
-use tollgate_types::{Permission, Risk, Secret, limits};
+use tollgate_types::{Cost, Permission, Risk, Secret, limits};
 
 /// A server's name: what fits into a tool's name beside the tool's own.
 const SERVER_NAME_CHARS_MAX: usize = 32;
@@ -68,6 +68,8 @@ pub struct Override {
     pub permission: Option<Permission>,
     /// What the model reads instead of the server's text.
     pub description: Option<String>,
+    /// What a call costs; unsaid: 1.
+    pub cost: Option<Cost>,
 }
 
 /// The bounds on every server.

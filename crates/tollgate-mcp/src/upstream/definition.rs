@@ -128,6 +128,7 @@ fn read(
     for rule in rules.iter().filter(|rule| rule.matcher.is_match(&*tool.name)) {
         definition.risk = rule.said.risk.unwrap_or(definition.risk);
         definition.permission = rule.said.permission.unwrap_or(definition.permission);
+        definition.cost = rule.said.cost.clone().or(definition.cost);
         if let Some(description) = &rule.said.description {
             definition.description.clone_from(description);
         }

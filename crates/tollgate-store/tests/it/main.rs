@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 mod sessions;
+mod spending;
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
@@ -199,7 +200,7 @@ async fn a_store_of_the_first_format_is_brought_to_this_one() {
     for column in ["typed", "approvers", "yes_by"] {
         database.execute(&format!("alter table approvals drop column {column}"), []).unwrap();
     }
-    for table in ["grants", "sessions", "session_steps", "session_calls"] {
+    for table in ["grants", "sessions", "session_steps", "session_calls", "spending", "spending_held"] {
         database.execute(&format!("drop table {table}"), []).unwrap();
     }
     database.pragma_update(None, "user_version", 1).unwrap();

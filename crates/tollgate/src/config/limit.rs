@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use globset::{Glob, GlobSetBuilder};
+use globset::{Glob, GlobSet, GlobSetBuilder};
 use jiff::SignedDuration;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -57,7 +57,7 @@ pub enum CountedBy {
     Tool,
 }
 
-fn all_tools() -> Vec<String> {
+pub(super) fn all_tools() -> Vec<String> {
     vec!["*".into()]
 }
 
@@ -95,24 +95,32 @@ impl Loaded {
             let message = format!("`{}` is not a period of 1 ms to 31 days", limit.every);
             return Err(fault("every", message, "write it as \"10s\", \"1m\", \"1h\" or \"1d\""));
         };
-        let mut globs = GlobSetBuilder::new();
-        for glob in &limit.tools {
-            globs.add(Glob::new(glob).map_err(|error| {
-                fault(
-                    "tools",
-                    format!("`{glob}` is not a pattern: {}", error.kind()),
-                    "use `*`, `?`, `[a-z]` and `{a,b}`",
-                )
-            })?);
-        }
-        let tools =
-            globs.build().map_err(|error| fault("tools", error.to_string(), "use fewer or shorter patterns"))?;
-        if let Some(role) = limit.roles.iter().find(|role| !policy.has_role(role)) {
-            let hint = format!("there is {}; [roles.…] adds others", policy.role_names().join(", "));
-            return Err(fault("roles", format!("no role is named `{role}`"), &hint));
-        }
+        let tools = self.scope(table, &name, (&limit.tools, &limit.roles), policy)?;
         let rate = Rate { count: limit.calls, period, burst: limit.burst.unwrap_or(limit.calls) };
         let per = limit.per.iter().copied().map(Per::from).collect();
         Ok(CallLimit { name, tools, roles: limit.roles.clone(), per, rate })
+    }
+
+    /// The tools that a table is about, whose `tools` and `roles` these are.
+    pub(super) fn scope<T>(
+        &self,
+        table: &Spanned<T>,
+        name: &str,
+        (tools, roles): (&[String], &[String]),
+        policy: &Policy,
+    ) -> Result<GlobSet, ConfigError> {
+        let fault = |key: &str, message: String, hint: &str| self.key_fault(table, name, key, message, hint);
+        let mut globs = GlobSetBuilder::new();
+        for glob in tools {
+            globs.add(Glob::new(glob).map_err(|error| {
+                let message = format!("`{glob}` is not a pattern: {}", error.kind());
+                fault("tools", message, "use `*`, `?`, `[a-z]` and `{a,b}`")
+            })?);
+        }
+        if let Some(role) = roles.iter().find(|role| !policy.has_role(role)) {
+            let hint = format!("there is {}; [roles.…] adds others", policy.role_names().join(", "));
+            return Err(fault("roles", format!("no role is named `{role}`"), &hint));
+        }
+        globs.build().map_err(|error| fault("tools", error.to_string(), "use fewer or shorter patterns"))
     }
 }

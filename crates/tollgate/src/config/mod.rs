@@ -1,5 +1,6 @@
 //! `tollgate.toml`: every key has a default, and with no file at all everything works in the current folder.
 
+mod budget;
 mod data;
 mod error;
 mod fault;
@@ -17,6 +18,7 @@ use serde::Deserialize;
 use tollgate_types::ToolDefinition;
 use toml::Spanned;
 
+pub use budget::{Budget, BudgetPer};
 pub use data::{Database, DatabaseKind, Engine, Search};
 pub use error::ConfigError;
 pub use find::{Found, find};
@@ -54,6 +56,9 @@ pub struct Config {
     /// How often callers may ask.
     #[schemars(with = "Vec<Limit>")]
     pub limit: Vec<Spanned<Limit>>,
+    /// How much callers may spend.
+    #[schemars(with = "Vec<Budget>")]
+    pub budget: Vec<Spanned<Budget>>,
     /// Model servers; `default` is used unless `--model` names another.
     pub models: BTreeMap<String, Model>,
     /// Databases that `query_database`, `list_tables` and `describe_table` read.
@@ -86,6 +91,7 @@ impl Default for Config {
             roles: BTreeMap::new(),
             policy: None,
             limit: Vec::new(),
+            budget: Vec::new(),
             models: BTreeMap::new(),
             databases: BTreeMap::new(),
             search: None,
@@ -209,6 +215,9 @@ pub struct ServerTools {
     /// What the model reads instead of the server's text.
     #[serde(default)]
     pub description: Option<String>,
+    /// What a call costs; unsaid: 1.
+    #[serde(default)]
+    pub cost: Option<tollgate_types::Cost>,
 }
 
 /// How an MCP server is reached.

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 mod agent;
+mod budgets;
 mod configuration;
 mod data;
 mod library;

@@ -1,6 +1,7 @@
 //! `tollgate doctor`: what is missing and the command that mends it. It looks and changes nothing: what must be opened to be
 //! looked at is opened in a folder of its own.
 
+mod budgets;
 mod program;
 mod scratch;
 mod secrets;
@@ -64,6 +65,7 @@ pub(crate) async fn run(global: &Global, offline: bool, wait_seconds: u64) -> Re
     let mut findings = vec![whole(global, &loaded).await?];
     findings.push(workspace(&loaded.workspace()));
     findings.extend(state::examine(&loaded).await);
+    findings.extend(budgets::examine(&loaded).await);
     findings.extend(secrets::examine(&loaded).await);
     findings.extend(databases(&loaded).await?);
     findings.extend(tools(&loaded)?);

@@ -12,6 +12,7 @@ async fn one_bad_tool_is_set_aside_alone() {
         risk,
         permission,
         description: description.map(ToOwned::to_owned),
+        ..Override::default()
     };
     let configure = |folder: &Path| {
         let mut config = double(folder, "files", &["bad-tools"]);

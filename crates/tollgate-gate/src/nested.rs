@@ -1,0 +1,37 @@
+//! The door of a tool: what a tool asks for is asked on behalf of its own call, and only so deep.
+
+use std::sync::Arc;
+
+use futures_util::FutureExt;
+use tollgate_types::{
+    AttemptId, BoxFuture, Call, Caller, CancellationToken, Code, Door, ErrorObject, Outcome, ToolDefinition,
+    limits::CALL_DEPTH_MAX,
+};
+
+use crate::Gate;
+
+/// The way in for one call of a tool. It knows how deep it stands: a tool cannot say so of itself.
+pub(crate) struct Nested {
+    pub(crate) gate: Gate,
+    /// The call of the tool.
+    pub(crate) parent: AttemptId,
+    /// How many calls are above what is asked for here.
+    pub(crate) depth: u32,
+}
+
+impl Door for Nested {
+    fn list<'a>(&'a self, caller: &'a Caller) -> BoxFuture<'a, Vec<Arc<ToolDefinition>>> {
+        self.gate.list(caller)
+    }
+
+    fn call<'a>(&'a self, caller: &'a Caller, mut call: Call) -> BoxFuture<'a, Outcome> {
+        call.parent = Some(self.parent.clone());
+        if self.depth > CALL_DEPTH_MAX {
+            let message = format!("tools that call tools may go {CALL_DEPTH_MAX} calls deep, and this is one deeper");
+            let error = ErrorObject::new(Code::BudgetExceeded, message);
+            call.refusal =
+                Some(error.with_hint("the tools call each other in a circle, or too far: ask for less at once"));
+        }
+        self.gate.enter(caller, call, CancellationToken::new(), self.depth).boxed()
+    }
+}
