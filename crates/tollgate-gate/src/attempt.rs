@@ -13,7 +13,7 @@ use tollgate_policy::Decision;
 use tollgate_store::{Approval, ReservationKey};
 use tollgate_types::{
     ApprovalId, AttemptId, Call, CallId, CallKind, Caller, Code, Digest, End, ErrorObject, Outcome, Repair, Risk,
-    ToolDefinition, ToolOutput, uuid_v7,
+    ToolDefinition, ToolOutput, Units, uuid_v7,
 };
 
 use crate::gate::Inner;
@@ -39,6 +39,7 @@ struct Known {
     approval: Option<ApprovalId>,
     reservation: Option<ReservationKey>,
     is_charged: bool,
+    came_to: Option<Units>,
     has_decided: bool,
     has_started: bool,
     retries: u32,
@@ -168,6 +169,11 @@ impl Attempt {
         self.known().is_charged = true;
     }
 
+    /// What it did cost, where that is known.
+    pub(crate) fn came_to(&self, units: Option<Units>) {
+        self.known().came_to = units;
+    }
+
     /// The answer is the stored one of an earlier call.
     pub(crate) fn replays(&self) {
         self.known().replayed = true;
@@ -199,12 +205,14 @@ impl Attempt {
         Ok(())
     }
 
-    /// Writes `started`, as durably as the tool's risk asks for.
+    /// Writes `started`, as durably as the tool's risk asks for; at once where it is paid for, or a power cut would give back
+    /// what was spent.
     pub(crate) async fn started(&self, gate: &Inner, risk: Risk) -> Result<(), LedgerError> {
         let entry = self.entry(gate, Event::Started);
         let mut entries = self.known().pending.clone();
         entries.push(entry);
-        gate.ledger.append(entries, durability(risk)).await?;
+        let durability = if self.known().is_charged { Durability::Strict } else { durability(risk) };
+        gate.ledger.append(entries, durability).await?;
         let mut known = self.known();
         known.pending.clear();
         known.has_started = true;
@@ -241,8 +249,8 @@ impl Attempt {
         if let Err(error) = gate.ledger.append(known.pending, durability).await {
             end = unrecorded(&error, known.has_started, risk);
         } else if known.is_charged && known.has_started {
-            // It is spent either way; what stays noted as held is nobody's to give back.
-            let _ = gate.store.keep_spent(self.id.clone()).await;
+            // What stays noted as held is spent, and nobody's to give back.
+            let _ = gate.store.keep_spent(self.id.clone(), known.came_to).await;
         }
         let tool = known.tool.map_or(self.name, |tool| tool.definition.name.clone());
         Outcome {

@@ -156,13 +156,13 @@ impl Gate {
         let (gate, caller) = (self.clone(), Arc::new(caller.clone()));
         let name = call.name.clone();
         let call_id = call.id.clone();
-        let task = self.inner.tasks.spawn(async move {
-            // Each counts itself, so that of those who come at once never too many go on.
-            if gate.inner.tasks.len() > CALLS_UNDER_WAY_MAX {
-                call.refusal.get_or_insert_with(busy);
-            }
-            gate.pass(caller, call, cancellation, depth).await
-        });
+        // Each counts itself before it looks, so that of those who come at once never too many go on.
+        let place = self.inner.tasks.token();
+        if self.inner.tasks.len() > CALLS_UNDER_WAY_MAX {
+            call.refusal.get_or_insert_with(busy);
+        }
+        let task = self.inner.tasks.spawn(async move { gate.pass(caller, call, cancellation, depth).await });
+        drop(place);
         async move {
             let outcome = task.await.unwrap_or_else(|_| Attempt::unheard(call_id, name));
             guard.disarm();

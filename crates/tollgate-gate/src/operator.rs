@@ -178,7 +178,7 @@ impl Operator {
         match verdict {
             Verdict::Done => {
                 self.store.fulfil_attempt(one.attempt.clone(), replay::encode(&settled_as_done())).await?;
-                self.store.keep_spent(one.attempt.clone()).await?;
+                self.store.keep_spent(one.attempt.clone(), None).await?;
             }
             Verdict::Failed => {
                 self.store.release(vec![one.attempt.clone()]).await?;

@@ -112,14 +112,15 @@ impl Store {
         .await
     }
 
-    /// The call ran: what it holds is spent for good.
+    /// The call ran: what it holds is spent for good, or what it came to where that is known to be less.
     ///
     /// # Errors
     /// When the store fails.
-    pub async fn keep_spent(&self, attempt: AttemptId) -> Result<(), StoreError> {
+    pub async fn keep_spent(&self, attempt: AttemptId, came_to: Option<Units>) -> Result<(), StoreError> {
         self.with(move |connection| {
-            connection.execute("delete from spending_held where attempt = ?1", params![attempt.as_str()])?;
-            Ok(())
+            let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            release(&transaction, &attempt, came_to.map_or(i64::MAX, micro))?;
+            Ok(transaction.commit()?)
         })
         .await
     }
@@ -138,19 +139,24 @@ impl Store {
     }
 }
 
-/// Gives back what `attempt` holds.
+/// Gives back all that `attempt` holds.
 pub(crate) fn give_back(transaction: &Transaction<'_>, attempt: &AttemptId) -> Result<(), StoreError> {
-    let sql = "update spending set spent = max(0, spent - held.cost) from spending_held as held where held.attempt = ?1 \
+    release(transaction, attempt, 0)
+}
+
+/// Gives back what `attempt` holds of each count beyond what it came to, in millionths.
+fn release(transaction: &Transaction<'_>, attempt: &AttemptId, came_to: i64) -> Result<(), StoreError> {
+    let sql = "update spending set spent = max(0, spent - (held.cost - ?2)) from spending_held as held \
+               where held.attempt = ?1 and held.cost > ?2 \
                and held.budget = spending.budget and held.holder = spending.holder and held.day = spending.day";
-    transaction.execute(sql, params![attempt.as_str()])?;
+    transaction.execute(sql, params![attempt.as_str(), came_to])?;
     transaction.execute("delete from spending_held where attempt = ?1", params![attempt.as_str()])?;
     Ok(())
 }
 
 fn hold(transaction: &Transaction<'_>, attempt: &AttemptId, charge: &Charge, now: Timestamp) -> Result<(), StoreError> {
     let Charge { count, cost, .. } = charge;
-    // INVARIANT: `UNITS_MAX` in millionths fits.
-    let cost = i64::try_from(cost.micro()).unwrap_or(i64::MAX);
+    let cost = micro(*cost);
     transaction.execute(
         "insert into spending (budget, holder, day, spent, used) values (?1, ?2, ?3, ?4, ?5) \
          on conflict do update set spent = spent + excluded.spent, used = max(used, excluded.used)",
@@ -169,6 +175,11 @@ fn sum(connection: &Connection, count: &Count) -> Result<Option<Units>, StoreErr
         connection.prepare_cached("select spent from spending where budget = ?1 and holder = ?2 and day = ?3")?;
     let found = statement.query_row(params![count.budget, count.holder, count.day], |row| row.get(0)).optional()?;
     found.map(units).transpose()
+}
+
+/// INVARIANT: `UNITS_MAX` in millionths fits.
+fn micro(units: Units) -> i64 {
+    i64::try_from(units.micro()).unwrap_or(i64::MAX)
 }
 
 fn units(micro: i64) -> Result<Units, StoreError> {

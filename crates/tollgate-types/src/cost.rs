@@ -219,7 +219,7 @@ impl Visitor<'_> for UnitsVisitor {
     }
 }
 
-/// What a call of a tool costs: a fixed price, or one that an argument names.
+/// What a call of a tool costs: a fixed price, or one that an argument or the result names.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Cost {
@@ -227,45 +227,97 @@ pub enum Cost {
     Fixed(Units),
     /// The value of an argument, as for a payment.
     Argument(ArgumentCost),
+    /// What the result says, as for a service that bills by use.
+    Result(ResultCost),
 }
 
 /// `cost = { argument = "/amount", per_unit = 1 }`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ArgumentCost {
     /// JSON Pointer to the argument: a number of 0 or more, or a text that is one. A call that has none there is refused.
-    #[serde(deserialize_with = "pointer")]
     pub argument: String,
     /// What one of it costs.
     #[serde(default = "one")]
     pub per_unit: Units,
 }
 
+/// `cost = { result = "/usage/tokens", per_unit = 0.000002, at_most = 0.5 }`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ResultCost {
+    /// JSON Pointer into the structured result: a number of 0 or more, or a text that is one. A result that has none there
+    /// costs `at_most`.
+    pub result: String,
+    /// What one of it costs.
+    #[serde(default = "one")]
+    pub per_unit: Units,
+    /// What a call costs until it has a result, and at most.
+    pub at_most: Units,
+}
+
+/// The tables of costs, as they are written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CostTable {
+    #[serde(default, deserialize_with = "pointer")]
+    argument: Option<String>,
+    #[serde(default, deserialize_with = "pointer")]
+    result: Option<String>,
+    #[serde(default = "one")]
+    per_unit: Units,
+    #[serde(default)]
+    at_most: Option<Units>,
+}
+
+impl TryFrom<CostTable> for Cost {
+    type Error = &'static str;
+
+    fn try_from(table: CostTable) -> Result<Self, &'static str> {
+        let CostTable { argument, result, per_unit, at_most } = table;
+        match (argument, result, at_most) {
+            (Some(argument), None, None) => Ok(Self::Argument(ArgumentCost { argument, per_unit })),
+            (None, Some(result), Some(at_most)) => Ok(Self::Result(ResultCost { result, per_unit, at_most })),
+            (None, Some(_), None) => Err("with `result` say what a call costs `at_most`"),
+            (Some(_), None, Some(_)) => Err("`at_most` goes with `result`, not with `argument`"),
+            (Some(_), Some(_), _) => Err("it has both `argument` and `result`"),
+            (None, None, _) => Err("it has neither `argument` nor `result`"),
+        }
+    }
+}
+
 fn one() -> Units {
     Units::ONE
 }
 
-fn pointer<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+fn pointer<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
     let text = String::deserialize(deserializer)?;
     if text.starts_with('/') {
-        return Ok(text);
+        return Ok(Some(text));
     }
-    Err(de::Error::custom(format_args!("`{text}` is not a JSON Pointer to an argument, such as \"/amount\"")))
+    Err(de::Error::custom(format_args!("`{text}` is not a JSON Pointer, such as \"/amount\"")))
 }
 
 impl Cost {
-    /// What a call with these arguments costs.
+    /// What a call with these arguments costs, or may cost at most.
     ///
     /// # Errors
     /// Where the arguments do not say it: what is wrong with them, for the model.
     pub fn of(&self, arguments: &Value) -> Result<Units, String> {
         let ArgumentCost { argument, per_unit } = match self {
             Self::Fixed(units) => return Ok(*units),
+            Self::Result(cost) => return Ok(cost.at_most),
             Self::Argument(cost) => cost,
         };
         let Some(value) = arguments.pointer(argument) else { return Err(format!("there is nothing at `{argument}`")) };
         let amount = Units::argument(value).and_then(|amount| amount.times(*per_unit));
         amount.map_err(|error| format!("what stands at `{argument}` is {error}"))
+    }
+
+    /// What a call with this structured result did cost, where the result says it.
+    pub fn after(&self, result: &Value) -> Option<Units> {
+        let Self::Result(ResultCost { result: pointer, per_unit, .. }) = self else { return None };
+        Units::argument(result.pointer(pointer)?).and_then(|amount| amount.times(*per_unit)).ok()
     }
 }
 
@@ -274,6 +326,9 @@ impl fmt::Display for Cost {
         match self {
             Self::Fixed(units) => write!(f, "{units}"),
             Self::Argument(ArgumentCost { argument, per_unit }) => write!(f, "{per_unit} × `{argument}`"),
+            Self::Result(ResultCost { result, per_unit, at_most }) => {
+                write!(f, "{per_unit} × `{result}` of the result, {at_most} at most")
+            }
         }
     }
 }
@@ -310,7 +365,7 @@ impl<'de> Visitor<'de> for CostVisitor {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Cost, A::Error> {
-        ArgumentCost::deserialize(MapAccessDeserializer::new(map)).map(Cost::Argument)
+        CostTable::deserialize(MapAccessDeserializer::new(map))?.try_into().map_err(de::Error::custom)
     }
 }
 

@@ -21,7 +21,7 @@ mod tool;
 pub use call::{Call, CallKind, Caller, Said, Surface};
 pub use client::{ClientCapabilities, ClientCapability};
 pub use code::{Code, Status};
-pub use cost::{ArgumentCost, Cost, Units, UnitsError};
+pub use cost::{ArgumentCost, Cost, ResultCost, Units, UnitsError};
 pub use error::{ErrorObject, ToolError, Violation};
 pub use ids::{ApprovalId, AttemptId, BootId, CallId, Digest, Pin, uuid_v7};
 pub use level::{Category, Permission, Risk};

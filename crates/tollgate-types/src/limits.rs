@@ -33,7 +33,7 @@ pub const UNITS_MAX: u64 = 1_000_000_000_000;
 /// Counts of budgets in one data folder; beyond it those go that were not used for [`SPENDING_KEPT_MS`].
 pub const SPENDING_COUNTS_MAX: u32 = 100_000;
 /// How long a count of a budget is kept at least.
-pub const SPENDING_KEPT_MS: u64 = 31 * 24 * 60 * 60 * 1000;
+pub const SPENDING_KEPT_MS: u64 = 7 * 24 * 60 * 60 * 1000;
 /// What the model sees of a result unless the definition says otherwise.
 pub const OUTPUT_CHARS_MAX: usize = 10_000;
 /// A tool's words on its failure, and the advice with it.

@@ -112,12 +112,17 @@ impl ToolDefinition {
         }
     }
 
-    /// What a call with these arguments costs.
+    /// What a call with these arguments costs, or may cost at most.
     ///
     /// # Errors
     /// Where the arguments do not say it: what is wrong with them, for the model.
     pub fn cost_of(&self, arguments: &Value) -> Result<Units, String> {
         self.cost.as_ref().map_or(Ok(Units::ONE), |cost| cost.of(arguments))
+    }
+
+    /// What a call with this structured result did cost, where the result says it.
+    pub fn came_to(&self, result: Option<&Value>) -> Option<Units> {
+        self.cost.as_ref()?.after(result?)
     }
 
     /// The three-part text that a model reads: what it does, when to use it, when not.

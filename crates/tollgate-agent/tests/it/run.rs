@@ -77,6 +77,24 @@ async fn parallel_calls_run_side_by_side_and_answer_in_call_order() {
 }
 
 #[tokio::test]
+async fn no_more_calls_run_at_once_than_may() {
+    let ids: Vec<String> = (0..8).map(|number| number.to_string()).collect();
+    let calls: Vec<_> = ids.iter().map(|id| (id.as_str(), "echo", "{}")).collect();
+    let server = Server::start(vec![asks(&calls), says("done")]);
+    let (_, events) = ask(&mut agent(&Shelf::new(), &server, Options::default()), "go").await;
+    let (mut running, mut most) = (0, 0);
+    for event in events {
+        match event {
+            Event::CallStarted { .. } => running += 1,
+            Event::CallFinished { .. } => running -= 1,
+            _ => {}
+        }
+        most = most.max(running);
+    }
+    assert_eq!((running, most), (0, 5));
+}
+
+#[tokio::test]
 async fn a_conversation_goes_on_and_ids_stay_unique() {
     let server = Server::start(vec![
         asks(&[("x", "echo", "1")]),

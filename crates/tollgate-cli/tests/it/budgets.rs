@@ -75,3 +75,23 @@ fn a_look_at_budgets_makes_no_folder() {
     assert_eq!(finding["found"], "100 units for pay; nothing is spent");
     assert!(!shop.path().join(".tollgate").exists());
 }
+
+#[test]
+fn what_nobody_saw_end_is_spent_until_somebody_says_that_it_did_not_happen() {
+    let slow = CONFIG.replace("echo paid >> paid.txt; echo paid", "touch began; sleep 60");
+    let shop = Shop::with(&slow);
+    let mut child = shop.start(&["call", "pay", r#"{"amount": 60}"#]);
+    while !shop.path().join("began").exists() {
+        std::thread::yield_now();
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let left = || shop.tollgate(&["tools", "show", "pay"]).json()["budgets"][0]["left"].clone();
+    assert_eq!(left(), "40");
+    assert_eq!(shop.tollgate(&["call", "pay", r#"{"amount": 60}"#]).json()["error"]["error"], "budget_exceeded");
+    let unsettled = shop.tollgate(&["audit", "settle"]).json();
+    let attempt = unsettled[0]["attempt"].as_str().unwrap();
+    assert_eq!(shop.tollgate(&["audit", "settle", attempt, "--as", "failed", "--note", "not at the bank"]).code, 0);
+    assert_eq!(left(), "100");
+    assert_eq!(shop.tollgate(&["audit", "verify"]).code, 0);
+}

@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tollgate_store::Store;
 use tollgate_types::{
-    Annotations, BoxFuture, Category, Cx, Permission, Risk, Source, SourceKind, Tool, ToolDefinition, ToolError,
-    ToolOutput, input_schema, output_schema,
+    Annotations, BoxFuture, Category, Cost, Cx, Permission, Risk, Source, SourceKind, Tool, ToolDefinition, ToolError,
+    ToolOutput, Units, input_schema, output_schema,
 };
 
 /// The name that cut results point to.
@@ -109,6 +109,8 @@ impl Tool for ReadResult {
         definition.annotations =
             Annotations { read_only: Some(true), destructive: None, idempotent: Some(true), open_world: Some(false) };
         definition.tags = vec!["result".into(), "page".into(), "truncated".into(), "结果".into(), "分页".into()];
+        // The call that brought the result was paid for.
+        definition.cost = Some(Cost::Fixed(Units::ZERO));
         definition.input_schema = input_schema::<Arguments>();
         definition.output_schema = Some(output_schema::<Page>());
         definition.examples = vec![json!({ "handle": "res_0123456789abcdef", "offset": 8000 })];

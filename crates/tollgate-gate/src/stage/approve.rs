@@ -13,7 +13,7 @@ use tollgate_types::{
 };
 
 use super::judge::Judged;
-use super::{Stop, cancelled, ledger_unavailable, store_unavailable};
+use super::{Stop, cancelled, ledger_unavailable, store_full, store_unavailable};
 use crate::gate::Trip;
 
 /// A call that may run.
@@ -100,7 +100,7 @@ fn binding(trip: Trip<'_>, judged: &Judged) -> Binding {
 async fn claim(trip: Trip<'_>, question: NewApproval) -> Result<Claim, Stop> {
     let gate = trip.gate.inner();
     gate.store.claim(question, gate.clock.now()).await.map_err(|error| match error {
-        StoreError::Limit(message) => Stop::new(Code::RateLimited, message),
+        StoreError::Limit(message) => store_full(message),
         other => store_unavailable(&other),
     })
 }

@@ -1,11 +1,11 @@
 //! Budget: what a call costs is held before it starts, given back when it never does, and spent once it ran.
 
-use tollgate_store::{Charge, Spending};
+use tollgate_store::{Charge, Spending, StoreError};
 use tollgate_types::{Code, ErrorObject, Units};
 
 use super::approve::Cleared;
 use super::judge::Judged;
-use super::{Stop, store_unavailable};
+use super::{Stop, store_full, store_unavailable};
 use crate::budget::{Account, accounts};
 use crate::gate::Trip;
 
@@ -37,7 +37,10 @@ pub(super) async fn hold(trip: Trip<'_>, cleared: &Cleared) -> Result<(), Stop> 
     }
     // What could not be stored may have been, all the same: then it is given back.
     trip.attempt.spends();
-    spending.map(drop).map_err(|error| store_unavailable(&error))
+    spending.map(drop).map_err(|error| match error {
+        StoreError::Limit(message) => store_full(message),
+        other => store_unavailable(&other),
+    })
 }
 
 /// What the call costs, and whom. None where no budget concerns it or it costs nothing.

@@ -14,6 +14,9 @@ use tollgate_types::{Code, End, ErrorObject, Waiting, limits};
 
 use crate::gate::Inner;
 
+/// When to come back, where the store is full.
+const FULL_WAIT_MS: u64 = 60_000;
+
 /// Why a trip ends before its last stage.
 pub(crate) enum Stop {
     /// With an error object; its code says how.
@@ -50,6 +53,13 @@ pub(crate) fn store_unavailable(error: &tollgate_store::StoreError) -> Stop {
         ErrorObject::new(Code::AuditUnavailable, format!("{error}"))
             .with_hint("check the data folder's disk, then ask again"),
     )
+}
+
+/// The store keeps as many of something as it may. Room comes with time.
+pub(crate) fn store_full(message: String) -> Stop {
+    let mut error = ErrorObject::new(Code::RateLimited, message);
+    error.retry_after_ms = Some(FULL_WAIT_MS);
+    Stop::Error(error.with_hint("ask again in a minute, and tell the operator"))
 }
 
 /// The ledger failing before anything ran: nothing is done.

@@ -54,7 +54,10 @@ pub(crate) async fn run(trip: Trip<'_>, cleared: Cleared) -> Result<Ran, Stop> {
         let definition = &cleared.entry().definition;
         gate.memory.answered(&trip.attempt.caller, definition, cleared.arguments(), &ended, keep);
         match ended {
-            Ok(output) => return Ok(Ran { cleared, output }),
+            Ok(output) => {
+                trip.attempt.came_to(definition.came_to(output.structured.as_ref()));
+                return Ok(Ran { cleared, output });
+            }
             Err(error) if tries < retries_allowed(trip, &cleared, &error) => {
                 tokio::select! {
                     () = tokio::time::sleep(RETRY_PAUSE * 2_u32.saturating_pow(tries)) => {}

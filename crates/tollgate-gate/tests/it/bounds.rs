@@ -18,7 +18,7 @@ async fn a_tool_that_calls_itself_comes_to_an_end() {
         async move {
             // It says nothing of where it stands, and is known to stand there.
             let inner = cx.door.call(&cx.caller, Call::tool("again", json!({}))).await;
-            Ok(ToolOutput::text(inner.model_text()))
+            Ok(ToolOutput::text(format!("below: {}", inner.model_text())))
         }
     })
     .define(|definition| definition.execution.max_concurrent = 100)
@@ -78,4 +78,30 @@ async fn more_calls_than_may_be_under_way_are_told_to_come_back() {
     let outcomes = join_all(under_way).await;
     assert!(outcomes.iter().all(|outcome| outcome.status() == Status::Done));
     assert_eq!(ask().await.status(), Status::Done);
+}
+
+#[tokio::test]
+async fn arguments_that_are_too_large_or_too_deep_reach_nothing() {
+    let runs = Arc::new(AtomicU32::new(0));
+    let tool_runs = Arc::clone(&runs);
+    let world = World::new([tool("any", Risk::Read, move |_, _| {
+        tool_runs.fetch_add(1, Ordering::SeqCst);
+        async { Ok(ToolOutput::text("ran")) }
+    })
+    .arc()]);
+    let nested = |depth: usize| format!("{{\"a\":{}{}}}", "[".repeat(depth - 1), "]".repeat(depth - 1));
+    let sized = |bytes: usize| format!("{{\"a\":\"{}\"}}", "x".repeat(bytes - 8));
+    let (depth, bytes) = (limits::JSON_DEPTH_MAX, limits::ARGUMENTS_BYTES_MAX);
+    for (fits, too_much, code, part) in [
+        (nested(depth), nested(depth + 1), Code::InvalidJson, "nested deeper than 64 levels"),
+        (sized(bytes), sized(bytes + 1), Code::InvalidArguments, "more than the limit of 4194304"),
+    ] {
+        let before = runs.load(Ordering::SeqCst);
+        assert_eq!(world.raw("any", &fits).await.status(), Status::Done);
+        let refused = world.raw("any", &too_much).await;
+        let error = refused.end.error().unwrap();
+        assert_eq!(error.error, code);
+        assert!(error.message.contains(part), "{}", error.message);
+        assert_eq!((world.events(&refused).len(), runs.load(Ordering::SeqCst)), (2, before + 1));
+    }
 }

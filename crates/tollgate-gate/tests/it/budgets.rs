@@ -172,6 +172,32 @@ async fn what_started_is_spent_however_it_ends_and_the_rest_is_not() {
 }
 
 #[tokio::test]
+async fn what_the_result_says_is_spent_and_never_more_than_was_held() {
+    let bill = json!({ "result": "/usage/tokens", "per_unit": 0.001, "at_most": 5 });
+    let ask = tool("ask", Risk::Read, |arguments: Value, _| async move {
+        match arguments.get("fails") {
+            Some(_) => Err(ToolError::new("no answer")),
+            None => Ok(ToolOutput::structured(json!({ "usage": arguments }))),
+        }
+    });
+    let ask = ask.define(|definition| definition.cost = serde_json::from_value(bill).unwrap()).arc();
+    let budgets = vec![budget("ask", &[], "13.2")];
+    let shop = Shop::with(Risk::Write, Setup { tools: vec![ask], budgets, ..Setup::default() });
+    let spent = || async { shop.world.gate.budgets(&developer(), "ask").await.unwrap()[0].spent.to_string() };
+    for (arguments, expected) in [
+        (json!({ "tokens": 1_200 }), "1.2"),
+        (json!({ "tokens": 0 }), "1.2"),
+        (json!({ "tokens": 70_000 }), "6.2"),
+        (json!({ "fails": true }), "11.2"),
+    ] {
+        shop.world.call("ask", arguments).await;
+        assert_eq!(spent().await, expected);
+    }
+    let refused = shop.world.call("ask", json!({ "tokens": 1 })).await;
+    assert_eq!(refused.code(), Some(Code::BudgetExceeded), "what it may cost must fit");
+}
+
+#[tokio::test]
 async fn a_call_costs_once_under_its_key() {
     let shop = Shop::new(vec![budget("pay", &[Per::Caller], "10")]);
     for _ in 0..3 {

@@ -64,7 +64,7 @@ async fn what_never_ran_is_given_back_once_and_what_ran_never() {
     for attempt in ["never", "ran"] {
         spend(&store, attempt, vec![charge("b", units("4"), units("10"))]).await;
     }
-    store.keep_spent(AttemptId::new("ran")).await.unwrap();
+    store.keep_spent(AttemptId::new("ran"), None).await.unwrap();
     for _ in 0..2 {
         store.give_back(AttemptId::new("never")).await.unwrap();
         store.give_back(AttemptId::new("ran")).await.unwrap();
@@ -159,14 +159,14 @@ async fn a_store_of_the_third_format_is_brought_to_this_one() {
 enum Step {
     Spend { attempt: usize, cost: [u64; 2] },
     GiveBack(usize),
-    Keep(usize),
+    Keep(usize, Option<u64>),
 }
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         3 => (0..6_usize, [1..6_000_000_u64, 1..6_000_000]).prop_map(|(attempt, cost)| Step::Spend { attempt, cost }),
         1 => (0..6_usize).prop_map(Step::GiveBack),
-        1 => (0..6_usize).prop_map(Step::Keep),
+        1 => (0..6_usize, proptest::option::of(0..6_000_000_u64)).prop_map(|(attempt, to)| Step::Keep(attempt, to)),
     ]
 }
 
@@ -192,9 +192,9 @@ impl Model {
         fits
     }
 
-    fn give_back(&mut self, attempt: usize) {
+    fn keep(&mut self, attempt: usize, came_to: u64) {
         let held = self.held.remove(&attempt).unwrap_or_default();
-        (0..2).for_each(|at| self.sums[at] -= held[at]);
+        (0..2).for_each(|at| self.sums[at] -= held[at].saturating_sub(came_to));
     }
 }
 
@@ -224,11 +224,12 @@ proptest! {
                     }
                     Step::GiveBack(attempt) => {
                         store.give_back(AttemptId::new(attempt.to_string())).await.unwrap();
-                        model.give_back(attempt);
+                        model.keep(attempt, 0);
                     }
-                    Step::Keep(attempt) => {
-                        store.keep_spent(AttemptId::new(attempt.to_string())).await.unwrap();
-                        model.held.remove(&attempt);
+                    Step::Keep(attempt, came_to) => {
+                        let came_to = came_to.map(micro);
+                        store.keep_spent(AttemptId::new(attempt.to_string()), came_to).await.unwrap();
+                        model.keep(attempt, came_to.map_or(u64::MAX, Units::micro));
                     }
                 }
                 for at in 0..2 {

@@ -62,7 +62,10 @@ fn numbers_of_a_configuration_mean_what_was_written() {
         (json!(true), "expected an amount of units"),
         (json!({ "argument": "amount" }), "not a JSON Pointer"),
         (json!({ "argument": "/amount", "per": 1 }), "unknown field `per`"),
-        (json!({ "per_unit": 1 }), "missing field `argument`"),
+        (json!({ "per_unit": 1 }), "neither `argument` nor `result`"),
+        (json!({ "argument": "/a", "result": "/b", "at_most": 1 }), "both `argument` and `result`"),
+        (json!({ "argument": "/a", "at_most": 1 }), "goes with `result`"),
+        (json!({ "result": "/b" }), "say what a call costs `at_most`"),
     ] {
         let error = read(value.clone()).unwrap_err();
         assert!(error.contains(part), "{value}: {error}");
@@ -92,4 +95,21 @@ fn an_argument_names_the_price_and_never_too_little() {
     }
     assert!(of("10", json!(1e12)).unwrap_err().contains("more than 1000000000000 units"));
     assert_eq!(cost("1").of(&json!({})), Err("there is nothing at `/order/amount`".into()));
+}
+
+#[test]
+fn a_result_names_the_price_where_it_can() {
+    let written = json!({ "result": "/usage/tokens", "per_unit": 0.001, "at_most": 5 });
+    let cost: Cost = serde_json::from_value(written).unwrap();
+    assert_eq!(cost.of(&json!({})), Ok(units("5")), "what it may cost at most is held");
+    for (tokens, expected) in [(json!(1_200), Some("1.2")), (json!("7"), Some("0.007")), (json!(9_000), Some("9"))] {
+        assert_eq!(cost.after(&json!({ "usage": { "tokens": tokens } })), expected.map(units));
+    }
+    for result in
+        [json!({}), json!({ "usage": { "tokens": -1 } }), json!({ "usage": { "tokens": "many" } }), json!(null)]
+    {
+        assert_eq!(cost.after(&result), None, "{result}");
+    }
+    let read: Cost = serde_json::from_value(serde_json::to_value(&cost).unwrap()).unwrap();
+    assert_eq!(read, cost);
 }

@@ -18,7 +18,12 @@ impl Loaded {
         let first = path.split(['.', '[']).next().unwrap_or_default();
         let named = error::unknown_field(error.inner().message()).unwrap_or(first);
         let key = if path == "." { key.to_owned() } else { format!("{key}.{path}") };
-        let offset = error::line_of(&self.text, table.span().start, named);
+        let start = table.span().start;
+        let offset = match error::line_of(&self.text, start, named) {
+            // What stands in a table of one line stands on the line of that.
+            offset if offset == start => error::line_of(&self.text, start, first),
+            offset => offset,
+        };
         let message = error.inner().message().to_owned();
         ConfigError::at(
             &self.file.clone().unwrap_or_default(),

@@ -50,7 +50,7 @@ async fn every_fault_has_its_place_and_what_would_be_right() {
         (with_pay("cost = \"ten\""), 6, "not a plain decimal number", "docs/config.md"),
         (with_pay("cost = { argument = \"amount\" }"), 6, "not a JSON Pointer", "docs/config.md"),
         (with_pay("cost = { argument = \"/amount\", per = 2 }"), 6, "unknown field `per`", "did you mean `per_unit`?"),
-        (with_pay("cost = { per_unit = 2 }"), 6, "missing field `argument`", "docs/config.md"),
+        (with_pay("cost = { per_unit = 2 }"), 6, "neither `argument` nor `result`", "docs/config.md"),
         ("[tools.\"read_*\"]\ncost = -0.5\n".into(), 1, "less than 0", "docs/config.md"),
         (
             "[mcp.a]\ncommand = \"c\"\n[mcp.a.tools.\"*\"]\ncost = 1e300\n".into(),
