@@ -381,9 +381,9 @@ async fn what_does_not_exist_for_a_caller_says_nothing_of_budgets() {
         let (gate, reader) = (&shop.world.gate, &reader);
         async move { gate.call(reader, call).await.end.error().unwrap().clone() }
     };
-    let (hidden, none) = (ask("pay").await, ask("pey").await);
+    let (hidden, none) = (ask("pay").await, ask("tip").await);
     assert_eq!((hidden.error, none.error), (Code::UnknownTool, Code::UnknownTool));
-    assert_eq!(hidden.message.replace("pay", "pey"), none.message);
+    assert_eq!(hidden.message.replace("pay", "tip"), none.message);
     assert_eq!(shop.spent().await, "1");
 }
 

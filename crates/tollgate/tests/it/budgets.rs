@@ -71,10 +71,11 @@ async fn every_fault_has_its_place_and_what_would_be_right() {
 
 #[tokio::test]
 async fn a_glob_that_fits_nothing_is_named() {
-    let text = format!("{PAY}[[budget]]\nunits = 5\nper = \"day\"\ntools = [\"pay\", \"pya_*\", \"mcp__bank__*\"]\n");
+    let text =
+        format!("{PAY}[[budget]]\nunits = 5\nper = \"day\"\ntools = [\"pay\", \"refund_*\", \"mcp__bank__*\"]\n");
     let (_folder, built) = house(&text).await;
     let warnings = built.unwrap().warnings().join("\n");
-    assert!(warnings.contains("`pya_*` of budget 1 fits no tool"), "{warnings}");
+    assert!(warnings.contains("`refund_*` of budget 1 fits no tool"), "{warnings}");
     assert!(warnings.contains("`mcp__bank__*`") && !warnings.contains("`pay`"), "{warnings}");
 }
 
