@@ -8,6 +8,11 @@ use tollgate_types::{ApprovalId, AttemptId, CallId, Caller, Digest, Permission, 
 
 use crate::{Store, StoreError};
 
+mod closing;
+
+pub(crate) use closing::BACK_MICROS;
+use closing::expire;
+
 /// What a yes is bound to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Binding {
@@ -198,17 +203,14 @@ impl Store {
         .await
     }
 
-    /// Uses a yes up. False when another call was first, or it grew too old.
+    /// Uses a yes up. False when another call was first, it grew too old, or the clock went back before its question.
     ///
     /// # Errors
     /// When the store fails.
     pub async fn consume(&self, id: ApprovalId, now: Timestamp) -> Result<bool, StoreError> {
         self.with(move |connection| {
-            let used = connection.execute(
-                "update approvals set consumed_at = ?2 where id = ?1 and status = 'approved' and is_recorded = 1 \
-                 and consumed_at is null and expires > ?2",
-                params![id.as_str(), now.as_microsecond()],
-            )?;
+            let now = now.as_microsecond();
+            let used = connection.execute(CONSUMES, params![id.as_str(), now, now.saturating_add(BACK_MICROS)])?;
             Ok(used == 1)
         })
         .await
@@ -346,8 +348,11 @@ fn is_enough(found: &Approval, answer: &Answer) -> Result<bool, StoreError> {
 /// Questions that one listing shows.
 const LISTED_MAX: usize = limits::APPROVALS_OPEN_MAX;
 
-/// How long an answered question is kept, in microseconds: 30 days.
-const KEPT_MICROS: i64 = 30 * 24 * 60 * 60 * 1_000_000;
+const CONSUMES: &str = "update approvals set consumed_at = ?2 where id = ?1 and status = 'approved' and is_recorded = 1 \
+                        and consumed_at is null and expires > ?2 and created <= ?3";
+
+/// At most [`limits::APPROVALS_OPEN_MAX`] entries of an index, and only where a question is put.
+const COUNTS_OPEN: &str = "select count(*) from approvals where status = 'pending'";
 
 fn status_of(answer: &Answer) -> &'static str {
     if answer.approved { "approved" } else { "rejected" }
@@ -366,21 +371,14 @@ fn status_name(status: ApprovalStatus) -> &'static str {
     }
 }
 
-fn expire(connection: &Connection, now: Timestamp) -> Result<(), StoreError> {
-    connection.execute(
-        "update approvals set status = 'expired' where expires <= ?1 and consumed_at is null \
-         and (status in ('pending', 'approved') or (status = 'rejected' and is_recorded = 0))",
-        params![now.as_microsecond()],
-    )?;
-    connection.execute("delete from approvals where expires <= ?1", params![now.as_microsecond() - KEPT_MICROS])?;
-    Ok(())
+fn newest_of_a_binding() -> String {
+    format!(
+        "select {COLUMNS} from approvals where consumed_at is null and subject = ?1 and role = ?2 and tenant = ?3 \
+         and surface = ?4 and pin = ?5 and digest = ?6 order by created desc, id desc limit 1"
+    )
 }
 
 fn newest(transaction: &Transaction<'_>, binding: &Binding) -> Result<Option<Approval>, StoreError> {
-    let sql = format!(
-        "select {COLUMNS} from approvals where consumed_at is null and subject = ?1 and role = ?2 and tenant = ?3 \
-         and surface = ?4 and pin = ?5 and digest = ?6 order by created desc, id desc limit 1"
-    );
     let caller = &binding.caller;
     let key = params![
         caller.subject,
@@ -390,7 +388,7 @@ fn newest(transaction: &Transaction<'_>, binding: &Binding) -> Result<Option<App
         binding.pin.as_str(),
         binding.digest.as_str()
     ];
-    transaction.query_row(&sql, key, from_row).optional()?.transpose()
+    transaction.query_row(&newest_of_a_binding(), key, from_row).optional()?.transpose()
 }
 
 fn used_up(transaction: &Transaction<'_>, found: Approval, now: Timestamp) -> Result<Claim, StoreError> {
@@ -407,8 +405,7 @@ fn used_up(transaction: &Transaction<'_>, found: Approval, now: Timestamp) -> Re
 }
 
 fn ask(transaction: &Transaction<'_>, new: &NewApproval, now: Timestamp) -> Result<Approval, StoreError> {
-    let open: u32 =
-        transaction.query_row("select count(*) from approvals where status = 'pending'", [], |row| row.get(0))?;
+    let open: u32 = transaction.query_row(COUNTS_OPEN, [], |row| row.get(0))?;
     if usize::try_from(open).is_ok_and(|open| open >= limits::APPROVALS_OPEN_MAX) {
         return Err(StoreError::Limit(format!("{open} approvals are open already: answer some of them first")));
     }
@@ -440,13 +437,21 @@ fn ask(transaction: &Transaction<'_>, new: &NewApproval, now: Timestamp) -> Resu
             new.approvers,
         ],
     )?;
-    by_id(transaction, new.id.as_str())
+    transaction.query_row(&of_an_id(), params![new.id.as_str()], from_row)?
 }
 
+fn of_an_id() -> String {
+    format!("select {COLUMNS} from approvals where id = ?1")
+}
+
+/// One question by its id, or a part of it that no other has: for people.
 fn by_id(connection: &Connection, id: &str) -> Result<Approval, StoreError> {
     const SHORTEST: usize = 4;
     if id.len() < SHORTEST || !id.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-') {
         return Err(StoreError::NotFound(format!("`{id}` is not an approval id or at least 4 characters of one")));
+    }
+    if let Some(exact) = connection.prepare_cached(&of_an_id())?.query_row(params![id], from_row).optional()? {
+        return exact;
     }
     let sql = format!("select {COLUMNS} from approvals where id like ?1 || '%' or id like '%' || ?1 limit 2");
     let mut statement = connection.prepare_cached(&sql)?;

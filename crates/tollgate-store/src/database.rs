@@ -83,6 +83,15 @@ create table spending_held (
 ) strict;
 ";
 
+/// No format of their own: a program that does not know them reads and writes the same tables.
+const INDEXES: &str = "
+create index if not exists approvals_by_end on approvals (expires);
+create index if not exists approvals_standing_by_end on approvals (expires)
+    where consumed_at is null and status <> 'expired';
+create index if not exists approvals_standing_by_beginning on approvals (created)
+    where consumed_at is null and status <> 'expired';
+";
+
 /// From each older format to the next one.
 const MIGRATIONS: [(i64, &str); 4] = [
     (
@@ -180,6 +189,7 @@ fn prepare(connection: &mut Connection) -> Result<(), StoreError> {
     if found < VERSION {
         transaction.pragma_update(None, "user_version", VERSION)?;
     }
+    transaction.execute_batch(INDEXES)?;
     transaction.commit()?;
     Ok(())
 }

@@ -2,11 +2,11 @@
 //! number. It comes from an answered question, whose id it has.
 
 use jiff::Timestamp;
-use rusqlite::{OptionalExtension, Row, params};
+use rusqlite::{Row, params};
 use serde::Serialize;
 use tollgate_types::{ApprovalId, Pin, limits};
 
-use crate::approval::{Approval, Binding};
+use crate::approval::{Approval, BACK_MICROS, Binding};
 use crate::{Store, StoreError};
 
 /// A yes for the rest of a session.
@@ -35,7 +35,28 @@ pub struct Grant {
 }
 
 const COLUMNS: &str = "id, tool, pin, subject, role, surface, session, granted_by, expires, left";
-const STANDING: &str = "left > 0 and expires > ?1";
+/// A grant whose end is further away than a grant is long comes from a time that the clock went back before: `?2` is the
+/// furthest end there can be.
+const STANDING: &str = "left > 0 and expires > ?1 and expires <= ?2";
+
+pub(crate) const USES: &str =
+    "update grants set left = left - 1 where id = ?3 and left > 0 and expires > ?1 and expires <= ?2";
+
+/// The furthest end that a grant of now can have.
+fn end_max(now: Timestamp) -> i64 {
+    let ttl = i64::try_from(limits::GRANT_TTL_MS).unwrap_or(i64::MAX).saturating_mul(1_000);
+    now.as_microsecond().saturating_add(ttl).saturating_add(BACK_MICROS)
+}
+
+pub(crate) fn of_a_session() -> String {
+    format!(
+        "select {COLUMNS} from grants where left > 0 and session = ?1 and pin = ?2 and subject = ?3 and role = ?4 \
+         and tenant = ?5 and surface = ?6 order by expires desc"
+    )
+}
+
+/// Ends for good what was seen to be over.
+pub(crate) const ENDS: &str = "update grants set left = 0 where id = ?1";
 
 impl Store {
     /// Turns a question that was answered with yes into a grant for its session.
@@ -74,21 +95,26 @@ impl Store {
     pub async fn grant_for(&self, binding: Binding, now: Timestamp) -> Result<Option<Grant>, StoreError> {
         let Some(session) = binding.caller.session.clone() else { return Ok(None) };
         self.with(move |connection| {
-            let sql = format!(
-                "select {COLUMNS} from grants where {STANDING} and subject = ?2 and role = ?3 and tenant = ?4 and \
-                 surface = ?5 and session = ?6 and pin = ?7 order by expires desc limit 1"
-            );
             let caller = &binding.caller;
             let key = params![
-                now.as_microsecond(),
+                session,
+                binding.pin.as_str(),
                 caller.subject,
                 caller.role,
                 caller.tenant.as_deref().unwrap_or_default(),
                 caller.surface.as_str(),
-                session,
-                binding.pin.as_str(),
             ];
-            connection.prepare_cached(&sql)?.query_row(key, from_row).optional()?.transpose()
+            let found: Vec<Grant> = {
+                let mut statement = connection.prepare_cached(&of_a_session())?;
+                statement.query_map(key, from_row)?.map(|row| row?).collect::<Result<_, StoreError>>()?
+            };
+            let (now, end_max) = (now.as_microsecond(), end_max(now));
+            let (standing, over): (Vec<_>, Vec<_>) =
+                found.into_iter().partition(|grant| (now + 1..=end_max).contains(&grant.expires.as_microsecond()));
+            for grant in over {
+                connection.execute(ENDS, params![grant.id.as_str()])?;
+            }
+            Ok(standing.into_iter().next())
         })
         .await
     }
@@ -99,8 +125,7 @@ impl Store {
     /// When the store fails.
     pub async fn use_grant(&self, id: ApprovalId, now: Timestamp) -> Result<bool, StoreError> {
         self.with(move |connection| {
-            let sql = format!("update grants set left = left - 1 where id = ?2 and {STANDING}");
-            Ok(connection.execute(&sql, params![now.as_microsecond(), id.as_str()])? == 1)
+            Ok(connection.execute(USES, params![now.as_microsecond(), end_max(now), id.as_str()])? == 1)
         })
         .await
     }
@@ -113,7 +138,7 @@ impl Store {
         self.with(move |connection| {
             let sql = format!("select {COLUMNS} from grants where {STANDING} order by tool, expires, id");
             let mut statement = connection.prepare(&sql)?;
-            statement.query_map(params![now.as_microsecond()], from_row)?.map(|row| row?).collect()
+            statement.query_map(params![now.as_microsecond(), end_max(now)], from_row)?.map(|row| row?).collect()
         })
         .await
     }
@@ -134,7 +159,7 @@ impl Store {
         };
         let revoked = grant.id.clone();
         self.with(move |connection| {
-            connection.execute("update grants set left = 0 where id = ?1", params![revoked.as_str()])?;
+            connection.execute(ENDS, params![revoked.as_str()])?;
             Ok(())
         })
         .await?;

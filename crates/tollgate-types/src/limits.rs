@@ -104,6 +104,8 @@ pub const LEDGER_SYNC_MS: u64 = 50;
 pub const LEDGER_LOCK_WAIT_MS: u64 = 5_000;
 /// How long an unanswered approval stays open.
 pub const APPROVAL_TTL_MS: u64 = 24 * 60 * 60 * 1000;
+/// How far the clock may go back before what was asked or granted counts as over: its age is not known any more.
+pub const CLOCK_BACK_MS_MAX: u64 = 60 * 1000;
 /// Open approvals of one data folder.
 pub const APPROVALS_OPEN_MAX: usize = 1_000;
 /// How long an idempotency key is remembered.
