@@ -28,6 +28,6 @@ mod registry;
 pub mod schema;
 
 pub use dialect::to_definition;
-pub use nearest::nearest;
+pub use nearest::{nearest, unknown_tool};
 pub use register::{RegisterError, pin};
 pub use registry::{Catalog, Entry, Resolved};

@@ -1,6 +1,6 @@
 //! What was probably meant: for a name that is not there, the few that are plausible.
 
-use tollgate_types::limits;
+use tollgate_types::{Code, ErrorObject, limits};
 
 /// Of a name that was asked for, what is compared.
 const ASKED_CHARS_MAX: usize = 128;
@@ -30,6 +30,26 @@ pub fn nearest<'a>(asked: &str, names: impl IntoIterator<Item = &'a str>) -> Vec
         names.into_iter().filter_map(|name| Some((distance(&folded, &words, name)?, name))).collect();
     found.sort_unstable();
     found.into_iter().take(limits::SUGGESTIONS_MAX).map(|(_, name)| name.to_owned()).collect()
+}
+
+/// What is said of a name that is no tool of the asker's, with the nearest among `listed`: what the asker may see. It is
+/// the only text for that, so that a tool which is kept from the asker is told from none.
+///
+/// ```
+/// use tollgate_catalog::unknown_tool;
+///
+/// let error = unknown_tool("read_flie", ["read_file"]);
+/// assert_eq!(error.message, "no tool is named `read_flie`");
+/// assert_eq!(error.hint.as_deref(), Some("did you mean `read_file`?"));
+/// ```
+pub fn unknown_tool<'a>(asked: &str, listed: impl IntoIterator<Item = &'a str>) -> ErrorObject {
+    let name: String = asked.chars().take(limits::TOOL_NAME_CHARS_MAX).collect();
+    let error = ErrorObject::new(Code::UnknownTool, format!("no tool is named `{}`", name.escape_debug()));
+    let near: Vec<String> = nearest(asked, listed).iter().map(|name| format!("`{name}`")).collect();
+    error.with_hint(match near.as_slice() {
+        [] => "use one of the tools that are listed".to_owned(),
+        near => format!("did you mean {}?", near.join(" or ")),
+    })
 }
 
 /// How far a name is from what was asked; none where it is not plausible.

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use globset::{Glob, GlobSet, GlobSetBuilder};
-use tollgate_types::{BoxFuture, Call, Caller, Code, Door, ErrorObject, Outcome, ToolDefinition};
+use tollgate_catalog::unknown_tool;
+use tollgate_types::{BoxFuture, Call, Caller, Code, Door, End, Outcome, ToolDefinition};
 
 /// A door to the tools whose names fit one of the globs. A call for any other name is refused as unknown, and recorded.
 pub struct Subset {
@@ -35,10 +36,19 @@ impl Door for Subset {
     }
 
     fn call<'a>(&'a self, caller: &'a Caller, mut call: Call) -> BoxFuture<'a, Outcome> {
-        if !self.globs.is_match(&call.name) {
-            let error = ErrorObject::new(Code::UnknownTool, format!("no tool is named `{}`", call.name.escape_debug()));
-            call.refusal = Some(error.with_hint("use one of the tools that are listed"));
+        let name = call.name.clone();
+        if !self.globs.is_match(&name) {
+            call.refusal = Some(unknown_tool(&name, []));
         }
-        self.door.call(caller, call)
+        Box::pin(async move {
+            let mut outcome = self.door.call(caller, call).await;
+            if outcome.code() == Some(Code::UnknownTool) {
+                // The door behind this one would name what it has itself.
+                let listed = self.list(caller).await;
+                let error = unknown_tool(&name, listed.iter().map(|definition| definition.name.as_str()));
+                outcome.end = End::Refused(error);
+            }
+            outcome
+        })
     }
 }

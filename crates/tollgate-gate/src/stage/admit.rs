@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use tollgate_catalog::nearest;
-use tollgate_types::{Caller, Code, ErrorObject, ToolDefinition};
+use tollgate_catalog::unknown_tool;
+use tollgate_policy::{Decision, Policy};
+use tollgate_types::{Caller, Code, ToolDefinition};
 
 use super::Stop;
 use super::find::Found;
@@ -21,16 +22,24 @@ impl std::ops::Deref for Admitted {
 }
 
 pub(crate) fn admit(trip: Trip<'_>, found: Found) -> Result<Admitted, Stop> {
-    let gate = trip.gate.inner();
-    let policy = gate.policy.now();
-    let decision = gate.decide_listing(&policy, &trip.attempt.caller, &found.entry().definition);
-    if is_allowed(decision.effect) {
-        return Ok(Admitted(found));
+    let policy = trip.gate.inner().policy.now();
+    match hidden(trip, &policy, &found.entry().definition) {
+        None => Ok(Admitted(found)),
+        Some(decision) => Err(forbidden(trip, &policy, &decision)),
     }
-    // The caller is told what everybody is told of a tool that does not exist; the ledger knows better.
-    trip.attempt.decided(gate, policy.hash(), &decision, None);
+}
+
+/// Why `policy` keeps a tool from this caller, if it does.
+pub(super) fn hidden(trip: Trip<'_>, policy: &Policy, tool: &ToolDefinition) -> Option<Decision> {
+    let decision = trip.gate.inner().decide_listing(policy, &trip.attempt.caller, tool);
+    (!is_allowed(decision.effect)).then_some(decision)
+}
+
+/// The caller is told what everybody is told of a tool that does not exist; the ledger knows better.
+pub(super) fn forbidden(trip: Trip<'_>, policy: &Policy, decision: &Decision) -> Stop {
+    trip.attempt.decided(trip.gate.inner(), policy.hash(), decision, None);
     trip.attempt.record_as(Code::Forbidden);
-    Err(unknown(trip))
+    unknown(trip)
 }
 
 /// Counts the call under the limits that concern it.
@@ -52,16 +61,6 @@ pub(crate) fn listed(gate: &Inner, caller: &Caller) -> Vec<Arc<ToolDefinition>> 
 
 /// The one text for a tool that does not exist and for one that this caller may not see.
 pub(super) fn unknown(trip: Trip<'_>) -> Stop {
-    let name: String = trip.call.name.chars().take(tollgate_types::limits::TOOL_NAME_CHARS_MAX).collect();
-    let name = name.escape_debug();
-    let definitions = listed(trip.gate.inner(), &trip.attempt.caller);
-    let near = nearest(&trip.call.name, definitions.iter().map(|definition| definition.name.as_str()));
-    let error = ErrorObject::new(Code::UnknownTool, format!("no tool is named `{name}`"));
-    let hint = if near.is_empty() {
-        "use one of the tools that are listed".to_owned()
-    } else {
-        let names: Vec<String> = near.iter().map(|name| format!("`{name}`")).collect();
-        format!("did you mean {}?", names.join(" or "))
-    };
-    Stop::Error(error.with_hint(hint))
+    let listed = listed(trip.gate.inner(), &trip.attempt.caller);
+    Stop::Error(unknown_tool(&trip.call.name, listed.iter().map(|definition| definition.name.as_str())))
 }

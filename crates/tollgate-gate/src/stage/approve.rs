@@ -12,7 +12,7 @@ use tollgate_types::{
     uuid_v7,
 };
 
-use super::judge::Judged;
+use super::judge::{self, Judged};
 use super::{Stop, cancelled, ledger_unavailable, store_full, store_unavailable};
 use crate::gate::Trip;
 
@@ -71,6 +71,8 @@ pub(crate) async fn approve(trip: Trip<'_>, judged: Judged) -> Result<Cleared, S
         ApprovalAnswer::Later => return Err(waiting(&open)),
     };
     decide(trip, &open, answer).await?;
+    // Minutes may have passed.
+    let judged = judge::again(trip, judged)?;
     let again = NewApproval { id: fresh_id(trip), ..question };
     match settled(trip, claim(trip, again).await?)? {
         Standing::Yes(approval) => Ok(Cleared { judged, yes: Some(Yes::Call(approval)) }),

@@ -1,16 +1,19 @@
 //! Judge: allow, ask or deny, by the policy of now.
 
-use tollgate_policy::{Decision, Effect};
+use std::sync::Arc;
+
+use tollgate_policy::{Decision, Effect, Policy};
 use tollgate_types::{Code, ErrorObject};
 
-use super::Stop;
 use super::validate::Valid;
+use super::{Stop, admit};
 use crate::gate::Trip;
 
 /// A call that is not denied.
 pub(crate) struct Judged {
     valid: Valid,
     decision: Decision,
+    policy: Arc<Policy>,
 }
 
 impl std::ops::Deref for Judged {
@@ -36,13 +39,32 @@ pub(crate) fn judge(trip: Trip<'_>, valid: Valid) -> Result<Judged, Stop> {
     let gate = trip.gate.inner();
     let policy = gate.policy.now();
     let definition = &valid.entry().definition;
-    let (caller, said) = (&trip.attempt.caller, &trip.call.said);
-    let decision = gate.decide_call(&policy, caller, definition, valid.arguments(), said);
+    let decision = decide(trip, &policy, &valid);
+    if decision.effect == Effect::Deny {
+        // The policy may have been replaced since the tool was admitted, by one that hides it.
+        if let Some(hidden) = admit::hidden(trip, &policy, definition) {
+            return Err(admit::forbidden(trip, &policy, &hidden));
+        }
+    }
     trip.attempt.decided(gate, policy.hash(), &decision, Some(valid.digest()));
     if decision.effect == Effect::Deny {
         let error = ErrorObject::new(Code::Denied, decision.for_model())
             .with_hint("do not ask again unchanged: the rule stands until the operator changes it");
         return Err(Stop::Error(error));
     }
-    Ok(Judged { valid, decision })
+    Ok(Judged { valid, decision, policy })
+}
+
+/// Judges once more what has waited for a human meanwhile: the policy of now counts, not that of the question.
+/// Recorded is what is not as it was.
+pub(super) fn again(trip: Trip<'_>, judged: Judged) -> Result<Judged, Stop> {
+    let policy = trip.gate.inner().policy.now();
+    let is_as_before =
+        Arc::ptr_eq(&policy, &judged.policy) && decide(trip, &policy, &judged.valid).effect == judged.decision.effect;
+    if is_as_before { Ok(judged) } else { judge(trip, judged.valid) }
+}
+
+fn decide(trip: Trip<'_>, policy: &Policy, valid: &Valid) -> Decision {
+    let (gate, definition) = (trip.gate.inner(), &valid.entry().definition);
+    gate.decide_call(policy, &trip.attempt.caller, definition, valid.arguments(), &trip.call.said)
 }

@@ -8,6 +8,7 @@ mod budgets;
 mod ends;
 mod quotas;
 mod record;
+mod replaced;
 mod rules;
 mod shaping;
 mod stages;
