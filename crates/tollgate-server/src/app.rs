@@ -1,5 +1,6 @@
 //! What every handler reaches, and the way to each.
 
+use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,9 +13,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::task::TaskTracker;
 use tollgate::mcp::{ServerInfo, http::Endpoint};
 use tollgate::store::Store;
-use tollgate::{CancellationToken, Clock, Door, Operator, Tollgate};
+use tollgate::{CancellationToken, Clock, Door, Operator, Reloads, Surface, Tollgate};
 
-use crate::entrance::{self, Names};
+use crate::entrance::{self, Holder, Names};
 use crate::keys::Ring;
 use crate::limits::{IN_FLIGHT_MAX, LISTENERS_MAX};
 use crate::metrics::{Metered, Metrics};
@@ -76,6 +77,7 @@ pub(crate) struct App {
     pub(crate) ring: Ring,
     pub(crate) names: Names,
     pub(crate) metrics: Arc<Metrics>,
+    pub(crate) reloads: Arc<Reloads>,
     pub(crate) data_dir: PathBuf,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) tasks: TaskTracker,
@@ -92,6 +94,11 @@ impl App {
     pub(crate) fn place(&self) -> Result<OwnedSemaphorePermit, Problem> {
         let place = Arc::clone(&self.in_flight).try_acquire_owned();
         place.map_err(|_| Problem::too_many(format!("{IN_FLIGHT_MAX} requests are under way")))
+    }
+
+    /// The names of what a key's holder may use.
+    pub(crate) async fn names_for(&self, holder: &Holder) -> HashSet<String> {
+        self.door.list(&holder.caller(Surface::Rest)).await.iter().map(|tool| tool.name.clone()).collect()
     }
 
     /// A place among the listeners to new records.
@@ -112,6 +119,7 @@ pub fn router(house: &Tollgate, address: SocketAddr, options: ServeOptions) -> S
         ring: Ring::new(Store::new(house.data_dir()), house.clock()),
         names: Names::new(address, &options.hosts, &options.origins),
         metrics,
+        reloads: house.reloads(),
         data_dir: house.data_dir().to_owned(),
         clock: house.clock(),
         tasks: TaskTracker::new(),

@@ -5,13 +5,15 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
 
-use axum::Json;
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
 use serde_json::json;
 
 use crate::app::App;
+use crate::entrance::Holder;
+use crate::metrics::{House, Shown};
 use crate::problem::Problem;
 
 /// More than a file system gives away without a free block.
@@ -32,9 +34,15 @@ pub(crate) async fn ready(State(app): State<Arc<App>>) -> Response {
     }
 }
 
-pub(crate) async fn metrics(State(app): State<Arc<App>>) -> Response {
-    let is_writable = ledger_state(&app).await.is_ok();
-    let text = app.metrics.render(is_writable, app.endpoint.sessions());
+/// An operator sees every tool, a client those that it may list.
+pub(crate) async fn metrics(State(app): State<Arc<App>>, Extension(holder): Extension<Holder>) -> Response {
+    let house = House {
+        is_ledger_writable: ledger_state(&app).await.is_ok(),
+        sessions: app.endpoint.sessions(),
+        reloads: &app.reloads,
+    };
+    let shown = if holder.is_operator() { Shown::All } else { Shown::Only(app.names_for(&holder).await) };
+    let text = app.metrics.render(&house, &shown);
     ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response()
 }
 

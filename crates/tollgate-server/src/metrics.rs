@@ -1,12 +1,12 @@
 //! What is counted, in the text format of Prometheus (0.0.4).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tollgate::{BoxFuture, Call, Caller, Clock, Code, Door, Outcome, Status, ToolDefinition};
+use tollgate::{BoxFuture, Call, Caller, Clock, Code, Door, Outcome, Reloads, Status, ToolDefinition};
 
 use crate::limits::SERIES_MAX;
 
@@ -24,6 +24,29 @@ pub(crate) struct Metrics {
     durations: Mutex<BTreeMap<String, Histogram>>,
     in_flight: AtomicI64,
     lists: AtomicU64,
+}
+
+/// What is not counted here but looked at.
+pub(crate) struct House<'a> {
+    pub(crate) is_ledger_writable: bool,
+    /// Open sessions of MCP's handshake era.
+    pub(crate) sessions: usize,
+    pub(crate) reloads: &'a Reloads,
+}
+
+/// Whose tools are named: for a client, a tool that it may not list does not exist here either.
+pub(crate) enum Shown {
+    All,
+    Only(HashSet<String>),
+}
+
+impl Shown {
+    fn has(&self, tool: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::Only(names) => tool == NO_TOOL || tool == OTHER || names.contains(tool),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Default)]
@@ -59,17 +82,17 @@ impl Metrics {
         histogram.sum_seconds += seconds;
     }
 
-    /// Everything as text.
-    pub(crate) fn render(&self, is_ledger_writable: bool, sessions: usize) -> String {
+    /// Everything as text, of the tools that `shown` lets through.
+    pub(crate) fn render(&self, house: &House<'_>, shown: &Shown) -> String {
         let mut text = String::new();
         // INVARIANT: writing to a String cannot fail.
-        let _ = self.write(&mut text, is_ledger_writable, sessions);
+        let _ = self.write_calls(&mut text, shown).and_then(|()| self.write_house(&mut text, house));
         text
     }
 
-    fn write(&self, out: &mut String, is_ledger_writable: bool, sessions: usize) -> std::fmt::Result {
+    fn write_calls(&self, out: &mut String, shown: &Shown) -> std::fmt::Result {
         head(out, "calls_total", "counter", "Calls by tool, and how they ended.")?;
-        for ((tool, status, code), count) in lock(&self.calls).iter() {
+        for ((tool, status, code), count) in lock(&self.calls).iter().filter(|((tool, ..), _)| shown.has(tool)) {
             writeln!(
                 out,
                 "tollgate_calls_total{{tool=\"{}\",status=\"{status}\",code=\"{code}\"}} {count}",
@@ -77,7 +100,7 @@ impl Metrics {
             )?;
         }
         head(out, "call_duration_seconds", "histogram", "From asking to answer.")?;
-        for (tool, histogram) in lock(&self.durations).iter() {
+        for (tool, histogram) in lock(&self.durations).iter().filter(|(tool, _)| shown.has(tool)) {
             let tool = escaped(tool);
             let name = "tollgate_call_duration_seconds";
             for (bound, count) in BUCKETS_SECONDS.iter().zip(histogram.buckets) {
@@ -87,14 +110,29 @@ impl Metrics {
             writeln!(out, "{name}_sum{{tool=\"{tool}\"}} {}", histogram.sum_seconds)?;
             writeln!(out, "{name}_count{{tool=\"{tool}\"}} {}", histogram.count)?;
         }
+        Ok(())
+    }
+
+    fn write_house(&self, out: &mut String, house: &House<'_>) -> std::fmt::Result {
         head(out, "calls_in_flight", "gauge", "Calls that are not answered yet.")?;
         writeln!(out, "tollgate_calls_in_flight {}", self.in_flight.load(Ordering::Relaxed))?;
         head(out, "lists_total", "counter", "How often the tools were listed.")?;
         writeln!(out, "tollgate_lists_total {}", self.lists.load(Ordering::Relaxed))?;
         head(out, "mcp_sessions", "gauge", "Open sessions of MCP's handshake era.")?;
-        writeln!(out, "tollgate_mcp_sessions {sessions}")?;
+        writeln!(out, "tollgate_mcp_sessions {}", house.sessions)?;
         head(out, "ledger_writable", "gauge", "1 when the ledger can be written.")?;
-        writeln!(out, "tollgate_ledger_writable {}", u8::from(is_ledger_writable))
+        writeln!(out, "tollgate_ledger_writable {}", u8::from(house.is_ledger_writable))?;
+        let name = "tollgate_policy_reloads_total";
+        head(
+            out,
+            "policy_reloads_total",
+            "counter",
+            "Policies that took the place of the one before, or were broken.",
+        )?;
+        writeln!(out, "{name}{{result=\"ok\"}} {}", house.reloads.taken_over())?;
+        writeln!(out, "{name}{{result=\"failed\"}} {}", house.reloads.failed())?;
+        head(out, "policy_broken", "gauge", "1 when the policy in the files is broken, and an older one counts.")?;
+        writeln!(out, "tollgate_policy_broken {}", u8::from(house.reloads.is_broken()))
     }
 }
 
@@ -178,12 +216,16 @@ mod tests {
             metrics.count(&format!("x{name}"), Status::Refused, Some(Code::UnknownTool), Duration::from_millis(2));
         }
         metrics.count("a\"b\\", Status::Done, None, Duration::from_secs(2));
-        let text = metrics.render(true, 0);
+        let house = House { is_ledger_writable: true, sessions: 0, reloads: &Reloads::default() };
+        let text = metrics.render(&house, &Shown::All);
         assert!(
             text.contains(r#"tollgate_calls_total{tool="(unknown)",status="refused",code="unknown_tool"} 3"#),
             "{text}"
         );
         assert!(text.contains(r#"tollgate_calls_total{tool="a\"b\\",status="done",code=""} 1"#), "{text}");
+        let text = metrics.render(&house, &Shown::Only(HashSet::new()));
+        assert!(text.contains("(unknown)") && !text.contains("tool=\"a"), "{text}");
+        let text = metrics.render(&house, &Shown::All);
         assert!(text.contains(r#"_bucket{tool="a\"b\\",le="1"} 0"#) && text.contains(r#"le="5"} 1"#), "{text}");
         for name in 0..2 * SERIES_MAX {
             metrics.count(&format!("y{name}"), Status::Done, None, Duration::ZERO);

@@ -128,7 +128,7 @@ fn other_paths() -> Value {
     let object = json!({ "type": "object" });
     json!({
         "/metrics": { "get": {
-            "summary": "Counters for Prometheus", "security": either(),
+            "summary": "Counters for Prometheus; a client sees those of its own tools", "security": either(),
             "responses": { "200": { "description": "Text.", "content": { "text/plain": {} } }, "401": refusal("401") },
         } },
         "/healthz": { "get": {

@@ -82,7 +82,7 @@ fn has(tool: &ToolDefinition, query: &str) -> bool {
     words.any(|text| text.to_lowercase().contains(query))
 }
 
-/// `GET /api/v1/approvals[?all=true]`: an operator sees every question, a client its own.
+/// `GET /api/v1/approvals[?all=true]`: an operator sees every question, a client its own about what it may still use.
 pub(crate) async fn approvals(
     State(app): State<Arc<App>>,
     Extension(holder): Extension<Holder>,
@@ -95,7 +95,10 @@ pub(crate) async fn approvals(
         Some(_) => return Err(Problem::bad_request("`all` must be true or false")),
     };
     let mut approvals = app.operator.approvals(open_only).await.map_err(problem)?;
-    approvals.retain(|approval| may_see(&holder, approval));
+    if !holder.is_operator() {
+        let names = app.names_for(&holder).await;
+        approvals.retain(|approval| is_own(&holder, approval) && names.contains(&approval.tool));
+    }
     Ok(Json(json!({ "approvals": approvals })))
 }
 
@@ -106,15 +109,16 @@ pub(crate) async fn approval(
     Path(id): Path<String>,
 ) -> Result<Json<Approval>, Problem> {
     let found = app.operator.approval(&id).await.map_err(problem)?;
-    if !may_see(&holder, &found) {
+    let may_see = holder.is_operator() || is_own(&holder, &found) && app.names_for(&holder).await.contains(&found.tool);
+    if !may_see {
         return Err(Problem::not_found("no approval has this id"));
     }
     Ok(Json(found))
 }
 
-fn may_see(holder: &Holder, approval: &Approval) -> bool {
+fn is_own(holder: &Holder, approval: &Approval) -> bool {
     let is_of_a_key = [Surface::McpHttp, Surface::Rest].iter().any(|surface| surface.as_str() == approval.surface);
-    holder.is_operator() || is_of_a_key && approval.subject == holder.name()
+    is_of_a_key && approval.subject == holder.name()
 }
 
 /// `POST /api/v1/approvals/{id}/approve`.

@@ -166,7 +166,8 @@ impl Builder {
         let has_servers = !self.loaded.config.mcp.is_empty();
         let servers = has_servers.then(start).transpose().map_err(|error| self.loaded.server_fault(&error))?;
         let (clock, loaded, roles) = (self.clock, self.loaded, self.roles);
-        Ok(Tollgate { gate, servers, operator, sessions, redactor, clock, loaded, roles, data_dir, warnings })
+        let reloads = Arc::default();
+        Ok(Tollgate { gate, servers, operator, sessions, redactor, clock, loaded, roles, data_dir, warnings, reloads })
     }
 }
 

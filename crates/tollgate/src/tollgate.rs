@@ -14,7 +14,7 @@ use tollgate_types::{BoxFuture, Call, Caller, CancellationToken, Clock, Door, Ou
 use crate::builder::{is_secret_name, policy};
 use crate::config::{Loaded, Model, TextOrSecret};
 use crate::servers::{CALL_WAIT, Servers};
-use crate::{Builder, Error};
+use crate::{Builder, Error, Reloads};
 
 /// A gate with its tools, its ledger and its operator's desk.
 pub struct Tollgate {
@@ -29,6 +29,7 @@ pub struct Tollgate {
     pub(crate) roles: Vec<Role>,
     pub(crate) data_dir: PathBuf,
     pub(crate) warnings: Vec<String>,
+    pub(crate) reloads: Arc<Reloads>,
 }
 
 impl Tollgate {
@@ -89,6 +90,17 @@ impl Tollgate {
     /// # Errors
     /// When a role or a rule is wrong. Everything then stays as it was.
     pub async fn reload_policy(&self) -> Result<bool, Error> {
+        let reloaded = self.read_policy().await;
+        self.reloads.count(&reloaded);
+        reloaded
+    }
+
+    /// How that went so far.
+    pub fn reloads(&self) -> Arc<Reloads> {
+        Arc::clone(&self.reloads)
+    }
+
+    async fn read_policy(&self) -> Result<bool, Error> {
         let (loaded, roles) = (Arc::clone(&self.loaded), self.roles.clone());
         // Thousands of rules take seconds to read: not on a thread that serves.
         let read = tokio::task::spawn_blocking(move || {

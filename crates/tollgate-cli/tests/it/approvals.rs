@@ -79,3 +79,27 @@ fn a_swapped_command_asks_anew() {
     assert_eq!(shop.tollgate(&["call", "deploy", "{}"]).code, 4, "the yes was for another program");
     assert!(!shop.path().join("pwned").exists());
 }
+
+/// Many processes with one yes between them: one of them runs it.
+#[test]
+fn of_many_processes_one_has_the_yes() {
+    let shop = Shop::with(CONFIG);
+    let id = shop.tollgate(&["call", "deploy", "{}"]).json()["waiting"]["id"].as_str().unwrap().to_owned();
+    assert_eq!(shop.tollgate(&["approvals", "approve", &id]).code, 0);
+    let racers: Vec<_> = (0..4).map(|_| shop.start(&["call", "deploy", "{}"])).collect();
+    let mut codes: Vec<i32> =
+        racers.into_iter().map(|racer| racer.wait_with_output().unwrap().status.code().unwrap()).collect();
+    codes.sort_unstable();
+    assert_eq!(codes.first(), Some(&0), "{codes:?}");
+    // The others put the question anew, or were there at the same moment.
+    assert!(codes.iter().skip(1).all(|code| [3, 4].contains(code)), "{codes:?}");
+    assert_eq!(std::fs::read_to_string(shop.path().join("deployed")).unwrap(), "{}");
+    assert_eq!(shop.tollgate(&["audit", "verify"]).code, 0);
+
+    // Two who answer at once: one is taken.
+    let id = shop.tollgate(&["call", "deploy", "{}"]).json()["waiting"]["id"].as_str().unwrap().to_owned();
+    let answers: Vec<_> = ["approve", "reject"].map(|word| shop.start(&["approvals", word, &id])).into();
+    let answered: Vec<i32> =
+        answers.into_iter().map(|answer| answer.wait_with_output().unwrap().status.code().unwrap()).collect();
+    assert_eq!(answered.iter().filter(|code| **code == 0).count(), 1, "{answered:?}");
+}

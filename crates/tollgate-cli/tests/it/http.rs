@@ -23,7 +23,7 @@ impl Server {
     }
 
     /// One request on a connection of its own: the status and the body.
-    fn ask(&self, method: &str, path: &str, key: &str, body: &str) -> (u16, Value) {
+    pub(crate) fn ask(&self, method: &str, path: &str, key: &str, body: &str) -> (u16, Value) {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         let length = body.len();
         write!(
@@ -37,7 +37,7 @@ impl Server {
         stream.read_to_string(&mut text).unwrap();
         let (head, body) = text.split_once("\r\n\r\n").unwrap();
         let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-        (status, serde_json::from_str(body).unwrap_or(Value::Null))
+        (status, serde_json::from_str(body).unwrap_or_else(|_| Value::from(body)))
     }
 
     #[cfg(unix)]

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
+use crate::http::{Server, key};
 use crate::shop::Shop;
 
 const CONFIG: &str = r#"
@@ -242,4 +243,34 @@ fn rules_that_change_count_at_once_and_broken_ones_never() {
     assert!(!is_refused());
     drop(stdin);
     server.wait().unwrap();
+}
+
+/// What is broken at the start is not served; what is broken later is said, counted, and does not count.
+#[test]
+fn a_broken_policy_is_refused_at_the_start_and_counted_later() {
+    let broken = shop("@id(\"x\") forbid (principal in Tollgate::Role::\"nobody\", action, resource);\n");
+    for args in [&["serve", "--bind", "127.0.0.1:0"][..], &["serve", "--stdio"]] {
+        let done = broken.tollgate(args);
+        assert_eq!((done.code, done.stdout.as_str()), (2, ""), "{args:?}");
+        for part in ["rules.cedar:1:", "no role is named `nobody`", "clerk, developer, reader"] {
+            assert!(done.stderr.contains(part), "{args:?}: {part}: {}", done.stderr);
+        }
+    }
+    assert!(broken.tollgate(&["--role", "nobody", "serve", "--stdio"]).stderr.contains("nobody"));
+
+    let shop = shop(RULES);
+    let server = Server::start(&shop, &[]);
+    let counted = |line: &str| {
+        let text = server.ask("GET", "/metrics", &key(&shop, "operator"), "").1;
+        text.as_str().unwrap().lines().any(|found| found == line)
+    };
+    assert!(counted("tollgate_policy_broken 0") && counted("tollgate_policy_reloads_total{result=\"failed\"} 0"));
+    std::fs::write(shop.path().join("rules.cedar"), "forbid (").unwrap();
+    let comes = |line: &str| (0..20_000).any(|_| counted(line));
+    assert!(comes("tollgate_policy_broken 1"));
+    assert!(counted("tollgate_policy_reloads_total{result=\"failed\"} 1"));
+    std::fs::write(shop.path().join("rules.cedar"), format!("{RULES}\n// more\n")).unwrap();
+    assert!(comes("tollgate_policy_broken 0"));
+    #[cfg(unix)]
+    assert_eq!(server.end(), Some(0));
 }

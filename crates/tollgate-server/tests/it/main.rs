@@ -3,7 +3,9 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may stop at the first surprise")]
 
 mod entrance;
+mod hidden;
 mod mcp;
 mod rest;
 mod serving;
+mod threats;
 mod world;

@@ -47,10 +47,7 @@ impl World {
         Self::with(|_| Some(door), drain).await
     }
 
-    #[expect(clippy::disallowed_methods, reason = "the test waits for this task when the server goes down")]
     async fn with(door: impl FnOnce(&Tollgate) -> Option<Arc<dyn Door>>, drain: Duration) -> Self {
-        static TLS: Once = Once::new();
-        TLS.call_once(|| drop(rustls::crypto::ring::default_provider().install_default()));
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("work")).unwrap();
         let house = Tollgate::builder()
@@ -64,6 +61,19 @@ impl World {
             .build()
             .await
             .unwrap();
+        Self::of(house, folder, door, drain).await
+    }
+
+    /// The server in front of a house that lives in `folder`.
+    #[expect(clippy::disallowed_methods, reason = "the test waits for this task when the server goes down")]
+    pub(crate) async fn of(
+        house: Tollgate,
+        folder: tempfile::TempDir,
+        door: impl FnOnce(&Tollgate) -> Option<Arc<dyn Door>>,
+        drain: Duration,
+    ) -> Self {
+        static TLS: Once = Once::new();
+        TLS.call_once(|| drop(rustls::crypto::ring::default_provider().install_default()));
         let clock = house.clock();
         let bound = Bound::bind("127.0.0.1:0".parse().unwrap(), house.data_dir()).await.unwrap();
         let keys = keys::first(house.data_dir(), None, &*clock).await.unwrap().unwrap();
