@@ -1,5 +1,5 @@
 //! Doubles and builders for tests: a scripted model server, a recording door, the tools of MCP's conformance suite, a
-//! clock that tests move, a folder that goes away by itself.
+//! clock that tests move, a folder that goes away by itself, and the reference gate with what makes houses and stories.
 //!
 //! A double checks the protocol on everything that reaches it, so that a test with a double also tests the contract.
 //! Nothing here belongs in a product: a double that is used wrongly fails the test that uses it.
@@ -10,6 +10,7 @@ mod door;
 mod fixtures;
 mod folder;
 pub mod model;
+pub mod reference;
 
 pub use clock::TestClock;
 pub use cx::cx;
