@@ -1,9 +1,16 @@
 //! The library's face: building, configuration, tools of one's own, an agent.
 
-#![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test may stop at the first surprise"
+)]
 
 mod agent;
 mod budgets;
 mod configuration;
 mod data;
+mod laws;
 mod library;
+mod threats;
