@@ -13,6 +13,7 @@ mod builder;
 mod clock;
 mod executors;
 mod gate;
+mod links;
 mod memory;
 mod meta;
 mod nested;

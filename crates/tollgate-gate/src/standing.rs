@@ -7,6 +7,7 @@ use tollgate_policy::{Circumstances, Decision, Origins, Policy, PolicyError, Pro
 use tollgate_types::{Caller, Said, ToolDefinition};
 
 use crate::gate::Inner;
+use crate::links;
 
 /// The policy of now.
 pub(crate) struct Standing(RwLock<Arc<Policy>>);
@@ -34,7 +35,10 @@ impl Standing {
     ) -> Result<(), PolicyError> {
         let mut current = self.0.write().unwrap_or_else(PoisonError::into_inner);
         tools().iter().try_for_each(|tool| policy.compile(tool))?;
-        *current = Arc::new(policy);
+        let old = std::mem::replace(&mut *current, Arc::new(policy));
+        drop(current);
+        // Thousands of rules take their time to go, and nobody should wait for that.
+        drop(old);
         Ok(())
     }
 }
@@ -56,7 +60,12 @@ impl Inner {
     ) -> Decision {
         let origins: Option<Origins> = policy.reads_provenance().then(|| self.memory.origins(caller, said));
         let provenance = origins.as_ref().map_or(Provenance::Unknown, Provenance::Heard);
-        policy.decide(caller, tool, Some(arguments), &self.circumstances(policy, caller, provenance))
+        let decision = policy.decide(caller, tool, Some(arguments), &self.circumstances(policy, caller, provenance));
+        let lead = |path: &str| links::lead(&self.workspace.root, path);
+        match policy.refuses_lead(tool, arguments, lead) {
+            Some(refused) => decision.max(refused),
+            None => decision,
+        }
     }
 
     fn circumstances<'a>(&'a self, policy: &Policy, caller: &Caller, provenance: Provenance<'a>) -> Circumstances<'a> {

@@ -202,12 +202,35 @@ impl Policy {
         &self.hash
     }
 
+    /// Refuses a call of which a path leads to where the tool may not go. `lead` says where a path leads: the places are
+    /// one, in several forms; none where that can not be said.
+    pub fn refuses_lead(
+        &self,
+        tool: &ToolDefinition,
+        arguments: &Value,
+        lead: impl Fn(&str) -> Option<Vec<String>>,
+    ) -> Option<Decision> {
+        // Without paths nothing is followed; without a guard the call is denied anyway.
+        let guard =
+            Some(tool).filter(|tool| !tool.security.allowed_paths.is_empty()).and_then(|tool| self.guard(tool))?;
+        let is_refused = |path: &&str| !lead(path).is_some_and(|places| places.iter().any(|place| guard.allows(place)));
+        let path = guard.paths(arguments).into_iter().find(is_refused)?;
+        let path: String = path.chars().take(QUOTE_CHARS_MAX).collect();
+        let reason = format!("`{path}` leads, by a link, out of the allowed paths of `{}`", tool.name);
+        Some(Decision::new(Effect::Deny, "tool:allowed_paths", reason))
+    }
+
+    /// What was compiled of the tool, if it is what the tool says now.
+    fn guard(&self, tool: &ToolDefinition) -> Option<Arc<Guard>> {
+        let guard = self.guards.read().unwrap_or_else(PoisonError::into_inner).get(&tool.name).cloned();
+        guard.filter(|guard| guard.fits(&tool.security))
+    }
+
     fn refuses_arguments(&self, tool: &ToolDefinition, arguments: &Value) -> Option<Decision> {
         if !Guard::is_needed(&tool.security) {
             return None;
         }
-        let guard = self.guards.read().unwrap_or_else(PoisonError::into_inner).get(&tool.name).cloned();
-        let Some(guard) = guard.filter(|guard| guard.fits(&tool.security)) else {
+        let Some(guard) = self.guard(tool) else {
             let rule =
                 if tool.security.allowed_paths.is_empty() { "tool:blocked_patterns" } else { "tool:allowed_paths" };
             return Some(Decision::new(
@@ -250,7 +273,7 @@ fn listed(by_role: Option<Decision>, opinion: Opinion<'_>) -> Option<Decision> {
 }
 
 /// The rules' part of a call: without a human's yes it is denied, with it allowed, so it asks.
-fn called(by_role: Option<Decision>, opinions: &Opinions<'_>) -> Option<Decision> {
+pub(crate) fn called(by_role: Option<Decision>, opinions: &Opinions<'_>) -> Option<Decision> {
     let Opinions { unapproved, approved } = opinions;
     // INVARIANT: an error in either is a deny.
     for opinion in [unapproved, approved] {

@@ -1,5 +1,7 @@
-//! Why a decision is as it is: which rules were asked, what each said, and what would change the answer. It decides
-//! nothing: every answer here comes from [`Policy::decide`].
+//! Why a decision is as it is: which rules were asked, what each said and by which of its conditions, and what would
+//! change the answer. It decides nothing: every answer here comes from [`Policy::decide`].
+
+mod changes;
 
 use std::fmt::Write as _;
 
@@ -8,11 +10,12 @@ use serde_json::Value;
 use tollgate_types::{Caller, ToolDefinition};
 
 use crate::grant::Grant;
-use crate::rule::argument::of_tool;
+use crate::rule::argument::{is_left_out, of_tool};
 use crate::rule::request::{Inquiry, permission_level, risk_level};
-use crate::rule::source::ArgumentType;
-use crate::rule::{Applies, Rule, effect_name};
-use crate::{Circumstances, Decision, Effect, Policy};
+use crate::rule::{Applies, Rule, Rules, effect_name};
+use crate::{Circumstances, Decision, Origin, Policy};
+
+use changes::Asked;
 
 /// A decision, explained.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -21,6 +24,10 @@ pub struct Explanation {
     pub role: String,
     /// The tool.
     pub tool: String,
+    /// Under which circumstances.
+    pub circumstances: Assumed,
+    /// The arguments that rules may read, and where their values come from.
+    pub arguments: Vec<ArgumentReport>,
     /// Whether it is listed.
     pub list: Verdict,
     /// What becomes of the call.
@@ -31,6 +38,32 @@ pub struct Explanation {
     pub changes: Vec<String>,
     /// What the role grants, as a rule: the role is decided natively, and this says the same.
     pub role_as_rule: String,
+}
+
+/// What was taken to be so.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Assumed {
+    /// The caller's tenant.
+    pub tenant: Option<String>,
+    /// The environment.
+    pub environment: Option<String>,
+    /// Whether the session has read content from outside.
+    pub tainted: bool,
+    /// The time, in the zone that rules go by.
+    pub now: String,
+}
+
+/// An argument as rules see it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ArgumentReport {
+    /// Its name in rules.
+    pub name: String,
+    /// Where it stands.
+    pub pointer: String,
+    /// Its value; none where there is none.
+    pub value: Option<Value>,
+    /// Where the value comes from: one origin, or for a list those of its elements.
+    pub from: Vec<Origin>,
 }
 
 /// An effect, and why.
@@ -61,12 +94,27 @@ pub struct RuleReport {
     pub applies: Applied,
     /// Whether it applies with one.
     pub applies_approved: Applied,
+    /// Its conditions, as far as its head fits.
+    pub conditions: Vec<ConditionReport>,
     /// Why it could not be evaluated.
     pub error: Option<String>,
     /// The arguments that it reads.
     pub reads: Vec<String>,
     /// Its text.
     pub text: String,
+}
+
+/// What one condition of a rule said.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ConditionReport {
+    /// `when` or `unless`.
+    pub kind: &'static str,
+    /// Its text.
+    pub text: String,
+    /// Whether it holds without a human's yes; none where an earlier one has settled the rule.
+    pub holds: Option<Applied>,
+    /// Whether it holds with one.
+    pub holds_approved: Option<Applied>,
 }
 
 /// A rule as it stands in the file.
@@ -125,6 +173,13 @@ impl Policy {
         rules.flat_map(|rule| rule.tools.iter().map(|tool| (rule.id.as_str(), tool.as_str()))).collect()
     }
 
+    /// The arguments of a tool that rules may read: name and pointer.
+    pub fn arguments(&self, tool: &ToolDefinition) -> Vec<(&str, &str)> {
+        let Some(rules) = &self.rules else { return Vec::new() };
+        let named = of_tool(&rules.projections, &tool.name);
+        named.into_iter().map(|(name, projection)| (name, projection.pointer.as_str())).collect()
+    }
+
     /// Explains what becomes of a call.
     pub fn explain(
         &self,
@@ -134,27 +189,32 @@ impl Policy {
         circumstances: &Circumstances<'_>,
     ) -> Explanation {
         let call = self.decide(caller, tool, Some(arguments), circumstances);
-        let rules = self.reports(caller, tool, arguments, circumstances);
-        let mut changes = Vec::new();
-        if call.effect == Effect::Ask {
-            changes.push("a human's yes: then it runs".to_owned());
-        }
-        changes.extend(self.other_roles(caller, tool, arguments, circumstances, call.effect));
-        changes.extend(self.lower_arguments(caller, tool, arguments, circumstances, call.effect));
-        if circumstances.is_tainted {
-            let clean = Circumstances { is_tainted: false, ..*circumstances };
-            let effect = self.decide(caller, tool, Some(arguments), &clean).effect;
-            if effect < call.effect {
-                changes.push(format!("a session that has read nothing from outside: {}", effect.as_str()));
+        let asked = Asked { policy: self, caller, tool, arguments, circumstances, effect: call.effect };
+        let Circumstances { environment, now, is_tainted, provenance } = *circumstances;
+        let argument = |(name, pointer): (&str, &str)| {
+            let value = arguments.pointer(pointer).filter(|value| !is_left_out(tool, pointer, value)).cloned();
+            let from = value.as_ref().map(|value| provenance.of(name, value)).unwrap_or_default();
+            ArgumentReport {
+                name: name.to_owned(),
+                pointer: pointer.to_owned(),
+                value,
+                from: from.into_iter().collect(),
             }
-        }
+        };
         Explanation {
             role: caller.role.clone(),
             tool: tool.name.clone(),
+            circumstances: Assumed {
+                tenant: caller.tenant.clone(),
+                environment: environment.map(str::to_owned),
+                tainted: is_tainted,
+                now: self.rules.as_ref().map_or_else(|| now.to_string(), |rules| rules.clock(now)),
+            },
+            arguments: self.arguments(tool).into_iter().map(argument).collect(),
             list: self.decide(caller, tool, None, circumstances).into(),
+            rules: self.reports(caller, tool, arguments, circumstances),
+            changes: asked.changes(),
             call: call.into(),
-            rules,
-            changes,
             role_as_rule: self.role_as_rule(&caller.role).unwrap_or_default(),
         }
     }
@@ -167,79 +227,35 @@ impl Policy {
         circumstances: &Circumstances<'_>,
     ) -> Vec<RuleReport> {
         let (Some(rules), Some(grant)) = (&self.rules, self.grant(&caller.role)) else { return Vec::new() };
-        let arguments = Some(arguments);
-        let each = rules.each(Inquiry { caller, roles: &grant.roles, tool, arguments, circumstances });
-        let report = |(rule, unapproved, approved): (&Rule, Applies, Applies)| RuleReport {
-            id: rule.id.clone(),
-            effect: effect_name(rule.effect),
-            applies: (&unapproved).into(),
-            applies_approved: (&approved).into(),
-            error: [unapproved, approved].into_iter().find_map(|applies| match applies {
-                Applies::Fails(why) => Some(why),
-                Applies::Yes | Applies::No => None,
-            }),
-            reads: rule.reads.arguments.iter().cloned().collect(),
-            text: rule.text.clone(),
-        };
-        each.into_iter().map(report).collect()
-    }
-
-    fn other_roles(
-        &self,
-        caller: &Caller,
-        tool: &ToolDefinition,
-        arguments: &Value,
-        circumstances: &Circumstances<'_>,
-        effect: Effect,
-    ) -> Vec<String> {
-        let milder = |role: &&str| {
-            let other = Caller { role: (*role).to_owned(), ..caller.clone() };
-            let other = self.decide(&other, tool, Some(arguments), circumstances).effect;
-            (other < effect).then(|| format!("the role `{role}`: {}", other.as_str()))
-        };
-        self.role_names().iter().filter_map(milder).collect()
-    }
-
-    /// For each number that a rule may read: the largest smaller one for which the answer is milder.
-    fn lower_arguments(
-        &self,
-        caller: &Caller,
-        tool: &ToolDefinition,
-        arguments: &Value,
-        circumstances: &Circumstances<'_>,
-        effect: Effect,
-    ) -> Vec<String> {
-        let Some(rules) = &self.rules else { return Vec::new() };
-        let mut changes = Vec::new();
-        for (name, projection) in of_tool(&rules.projections, &tool.name) {
-            let is_number = matches!(projection.kind, ArgumentType::Long | ArgumentType::Decimal);
-            let value = arguments.pointer(&projection.pointer).and_then(Value::as_f64).filter(|_| is_number);
-            // Beyond this a float skips whole numbers.
-            let Some(value) = value.filter(|value| (1.0..=9e15).contains(value)) else { continue };
-            let with = |number: i64| {
-                let mut changed = arguments.clone();
-                if let Some(place) = changed.pointer_mut(&projection.pointer) {
-                    *place = number.into();
-                }
-                self.decide(caller, tool, Some(&changed), circumstances).effect
-            };
-            let milder = with(0);
-            if milder >= effect {
-                continue;
-            }
-            let (mut good, mut bad) = (0_i64, format!("{:.0}", value.ceil()).parse::<i64>().unwrap_or(i64::MAX));
-            while bad - good > 1 {
-                let middle = good + (bad - good) / 2;
-                if with(middle) < effect { good = middle } else { bad = middle }
-            }
-            changes.push(format!("`{name}` of at most {good}: {}", with(good).as_str()));
-        }
-        changes
+        let inquiry = Inquiry { caller, roles: &grant.roles, tool, arguments: Some(arguments), circumstances };
+        let each = rules.each(inquiry).into_iter();
+        each.map(|(rule, unapproved, approved)| report(rules, inquiry, rule, [unapproved, approved])).collect()
     }
 
     /// What a role grants, as a rule in Cedar. A glob that Cedar's `like` can not say stands as a set of its own name.
     pub fn role_as_rule(&self, role: &str) -> Option<String> {
         self.grant(role).map(|grant| as_rule(role, grant))
+    }
+}
+
+fn report(rules: &Rules, inquiry: Inquiry<'_>, rule: &Rule, said: [Applies; 2]) -> RuleReport {
+    let [unapproved, approved] = &said;
+    let conditions = rules.conditions(inquiry, rule).into_iter().map(|condition| {
+        let [holds, holds_approved] = condition.holds.each_ref().map(|holds| holds.as_ref().map(Applied::from));
+        ConditionReport { kind: condition.kind, text: condition.text, holds, holds_approved }
+    });
+    RuleReport {
+        id: rule.id.clone(),
+        effect: effect_name(rule.effect),
+        applies: unapproved.into(),
+        applies_approved: approved.into(),
+        conditions: conditions.collect(),
+        error: said.iter().find_map(|applies| match applies {
+            Applies::Fails(why) => Some(why.clone()),
+            Applies::Yes | Applies::No => None,
+        }),
+        reads: rule.reads.arguments.iter().cloned().collect(),
+        text: rule.text.clone(),
     }
 }
 

@@ -11,8 +11,27 @@ use crate::PolicyError;
 const PATTERNS_BYTES_MAX: usize = 1024 * 1024;
 
 /// Property names that mean a path. Suffixes after `_` or `-`, and camelCase ones, count too.
-const PATH_WORDS: [&str; 10] =
-    ["path", "paths", "file", "files", "filepath", "filepaths", "filename", "dir", "directory", "folder"];
+const PATH_WORDS: [&str; 17] = [
+    "path",
+    "paths",
+    "file",
+    "files",
+    "filepath",
+    "filepaths",
+    "filename",
+    "filenames",
+    "dir",
+    "dirs",
+    "directory",
+    "directories",
+    "folder",
+    "folders",
+    "workdir",
+    "cwd",
+    "pathname",
+];
+/// The same in Chinese, where nothing parts one word of a name from the next.
+const PATH_WORDS_CHINESE: [&str; 5] = ["路径", "文件", "文件名", "目录", "文件夹"];
 
 pub(crate) struct Guard {
     security: Security,
@@ -54,6 +73,19 @@ impl Guard {
             && self.security.blocked_patterns == security.blocked_patterns
     }
 
+    /// Whether a path fits one of the globs.
+    pub(crate) fn allows(&self, path: &str) -> bool {
+        let globs = self.paths.as_ref();
+        globs.is_none_or(|globs| normalise(path).is_some_and(|path| globs.is_match(path)))
+    }
+
+    /// The paths among the arguments.
+    pub(crate) fn paths<'a>(&self, arguments: &'a Value) -> Vec<&'a str> {
+        let mut found = Vec::new();
+        gather(arguments, false, &mut found);
+        found
+    }
+
     /// The first text among the arguments that breaks a rule.
     pub(crate) fn check<'a>(&'a self, arguments: &'a Value) -> Result<(), Breach<'a>> {
         self.visit(arguments, false)
@@ -63,12 +95,7 @@ impl Guard {
         match value {
             Value::String(text) => {
                 self.check_text(text)?;
-                match &self.paths {
-                    Some(globs) if is_path && !normalise(text).is_some_and(|path| globs.is_match(path)) => {
-                        Err(Breach::Path(text))
-                    }
-                    Some(_) | None => Ok(()),
-                }
+                if is_path && !self.allows(text) { Err(Breach::Path(text)) } else { Ok(()) }
             }
             Value::Array(items) => items.iter().try_for_each(|item| self.visit(item, is_path)),
             Value::Object(object) => object.iter().try_for_each(|(key, value)| {
@@ -79,12 +106,27 @@ impl Guard {
         }
     }
 
+    /// Tries a text as it is, and as it looks.
     fn check_text(&self, text: &str) -> Result<(), Breach<'_>> {
-        if !self.blocked.is_match(text) {
+        if self.blocked.is_empty() {
             return Ok(());
         }
-        let first = self.blocked.matches(text).iter().next();
-        Err(Breach::Pattern(first.and_then(|index| self.blocked.patterns().get(index)).map_or("", String::as_str)))
+        let first = |text: &str| self.blocked.matches(text).iter().next();
+        let looks = || looks(text).and_then(|text| first(&text));
+        let Some(first) = first(text).or_else(looks) else { return Ok(()) };
+        Err(Breach::Pattern(self.blocked.patterns().get(first).map_or("", String::as_str)))
+    }
+}
+
+/// Every text that stands under a name which means a path.
+fn gather<'a>(value: &'a Value, is_path: bool, found: &mut Vec<&'a str>) {
+    match value {
+        Value::String(text) if is_path => found.push(text),
+        Value::Array(items) => items.iter().for_each(|item| gather(item, is_path, found)),
+        Value::Object(object) => {
+            object.iter().for_each(|(key, value)| gather(value, is_path || means_path(key), found));
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }
 
@@ -103,7 +145,31 @@ fn compile_paths(tool: &str, globs: &[String]) -> Result<GlobSet, PolicyError> {
     set.build().map_err(|error| bad(error.glob().unwrap_or_default(), error.kind().to_string()))
 }
 
+/// A text as it looks: full-width forms as plain ones, and nothing that is not seen. None where that changes nothing.
+fn looks(text: &str) -> Option<String> {
+    let plain = |c: char| match c {
+        '\u{ff01}'..='\u{ff5e}' => char::from_u32(u32::from(c) - 0xfee0),
+        '\u{3000}' | '\u{a0}' => Some(' '),
+        '\u{ad}'
+        | '\u{61c}'
+        | '\u{180e}'
+        | '\u{200b}'..='\u{200f}'
+        | '\u{202a}'..='\u{202e}'
+        | '\u{2060}'..='\u{2064}' => None,
+        '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}' => None,
+        c => Some(c),
+    };
+    if text.is_ascii() {
+        return None;
+    }
+    let looks: String = text.chars().filter_map(plain).collect();
+    (looks != text).then_some(looks)
+}
+
 fn means_path(key: &str) -> bool {
+    if PATH_WORDS_CHINESE.iter().any(|word| key.ends_with(word)) {
+        return true;
+    }
     let lower = key.to_ascii_lowercase();
     PATH_WORDS.iter().any(|word| {
         let Some(rest) = lower.strip_suffix(word) else { return false };

@@ -29,7 +29,7 @@ mod rule;
 
 pub use decide::{Decision, Effect, Policy};
 pub use error::PolicyError;
-pub use explain::{Applied, Explanation, RuleReport, RuleSummary, Verdict};
+pub use explain::{Applied, ArgumentReport, Assumed, ConditionReport, Explanation, RuleReport, RuleSummary, Verdict};
 pub use provenance::{Heard, Origin, Origins, Provenance};
 pub use role::{Ask, Role};
 pub use rule::example::{Example, ToolFacts};

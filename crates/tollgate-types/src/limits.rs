@@ -122,6 +122,8 @@ pub const SESSION_NAME_CHARS_MAX: usize = 64;
 pub const RESULT_TTL_MS: u64 = 7 * 24 * 60 * 60 * 1000;
 /// A configuration file.
 pub const CONFIG_BYTES_MAX: usize = 1024 * 1024;
+/// A file of rules.
+pub const RULES_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// A list of servers that another MCP client keeps. Some keep their history in the same file.
 pub const CLIENT_LIST_BYTES_MAX: u64 = 32 * 1024 * 1024;
 /// Free space below which `doctor` speaks up: a record that cannot be written is a call that cannot be made.

@@ -138,7 +138,7 @@ impl Builder {
         let names: Vec<String> = tools.iter().map(|tool| tool.definition().name).collect();
         warnings.extend(overlays.idle(&names).into_iter().chain(self.loaded.idle_budgets(&names)));
         let tools = tools.into_iter().map(|tool| overlays.apply(tool)).collect::<Result<Vec<_>, _>>()?;
-        let policy = policy(&self.loaded, &self.roles)?;
+        let policy = read_policy(&self.loaded, &self.roles, Reading::First).await?;
         let gate = GateBuilder {
             quotas: Quotas::in_process(self.loaded.limits(&policy)?, Arc::clone(&self.clock)),
             budgets: self.loaded.budgets(&policy)?,
@@ -185,12 +185,32 @@ fn protected(loaded: &Loaded, data_dir: &Path) -> Vec<PathBuf> {
     protected
 }
 
-/// What the configuration says of who may do what, with the roles of the embedding program.
-pub(crate) fn policy(loaded: &Loaded, roles: &[Role]) -> Result<Policy, Error> {
-    let policy = loaded.policy(roles.iter().cloned())?;
-    check_role(loaded, &policy)?;
-    Ok(policy)
+/// Whether a configuration is read for the first time.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reading {
+    First,
+    /// From its file, as that is now.
+    Again,
 }
+
+/// What the configuration says of who may do what, with the roles of the embedding program. Thousands of rules take a
+/// second to read, and leave the memory of their thread in pieces: not on a thread that serves.
+pub(crate) async fn read_policy(loaded: &Arc<Loaded>, roles: &[Role], reading: Reading) -> Result<Policy, Error> {
+    let (loaded, roles) = (Arc::clone(loaded), roles.to_vec());
+    let read = tokio::task::spawn_blocking(move || {
+        let fresh = match &loaded.file {
+            Some(file) if reading == Reading::Again => &Loaded::read(file, &loaded.folder)?,
+            _ => &*loaded,
+        };
+        let policy = fresh.policy(roles)?;
+        check_role(fresh, &policy)?;
+        Ok(policy)
+    });
+    read.await.map_err(|error| Error::Unread(error.to_string()))?
+}
+
+/// Rules about tools that are not there, of which each is told.
+const IDLE_RULES_TOLD_MAX: usize = 10;
 
 /// Rules about a tool that is not there, by a slip of the pen or because it went; servers bring theirs later.
 fn idle_rules(gate: &Gate) -> Vec<String> {
@@ -202,7 +222,12 @@ fn idle_rules(gate: &Gate) -> Vec<String> {
         let hint = near.first().map(|near| format!(": did you mean `{near}`?")).unwrap_or_default();
         format!("the rule `{rule}` is about the tool `{tool}`, which is not there{hint}")
     };
-    named.map(warning).collect()
+    let mut warnings: Vec<String> = named.clone().take(IDLE_RULES_TOLD_MAX).map(warning).collect();
+    let more = named.count() - warnings.len();
+    if more > 0 {
+        warnings.push(format!("{more} more rules are about tools that are not there"));
+    }
+    warnings
 }
 
 /// The role of the local command line is one that exists.

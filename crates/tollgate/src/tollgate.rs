@@ -11,7 +11,7 @@ use tollgate_mcp::upstream::UpstreamStatus;
 use tollgate_policy::Role;
 use tollgate_types::{BoxFuture, Call, Caller, CancellationToken, Clock, Door, Outcome, Secret, ToolDefinition};
 
-use crate::builder::{is_secret_name, policy};
+use crate::builder::{Reading, is_secret_name, read_policy};
 use crate::config::{Loaded, Model, TextOrSecret};
 use crate::servers::{CALL_WAIT, Servers};
 use crate::{Builder, Error, Reloads};
@@ -90,7 +90,7 @@ impl Tollgate {
     /// # Errors
     /// When a role or a rule is wrong. Everything then stays as it was.
     pub async fn reload_policy(&self) -> Result<bool, Error> {
-        let reloaded = self.read_policy().await;
+        let reloaded = self.replace_policy().await;
         self.reloads.count(&reloaded);
         reloaded
     }
@@ -100,22 +100,17 @@ impl Tollgate {
         Arc::clone(&self.reloads)
     }
 
-    async fn read_policy(&self) -> Result<bool, Error> {
-        let (loaded, roles) = (Arc::clone(&self.loaded), self.roles.clone());
-        // Thousands of rules take seconds to read: not on a thread that serves.
-        let read = tokio::task::spawn_blocking(move || {
-            let fresh = match &loaded.file {
-                Some(file) => &Loaded::read(file, &loaded.folder)?,
-                None => &*loaded,
-            };
-            policy(fresh, &roles)
+    async fn replace_policy(&self) -> Result<bool, Error> {
+        let policy = read_policy(&self.loaded, &self.roles, Reading::Again).await?;
+        let gate = self.gate.clone();
+        let replaced = tokio::task::spawn_blocking(move || {
+            if policy.hash() == gate.policy().hash() {
+                return Ok(false);
+            }
+            gate.replace_policy(policy)?;
+            Ok(true)
         });
-        let policy = read.await.map_err(|error| Error::Unread(error.to_string()))??;
-        if policy.hash() == self.gate.policy().hash() {
-            return Ok(false);
-        }
-        self.gate.replace_policy(policy)?;
-        Ok(true)
+        replaced.await.map_err(|error| Error::Unread(error.to_string()))?
     }
 
     /// The files that roles and rules come from.

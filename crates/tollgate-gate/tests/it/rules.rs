@@ -235,3 +235,27 @@ async fn what_a_tool_said_counts_and_what_it_repeats_does_not() {
         assert_eq!(world.call("pay", json!({ "amount": amount })).await.status(), Status::Waiting, "{amount}");
     }
 }
+
+#[tokio::test]
+async fn a_path_is_followed_to_where_it_leads() {
+    let said = |_: Value, _| async { Ok(ToolOutput::text("read")) };
+    let read = tool("read_it", Risk::Read, said)
+        .schema(json!({"type": "object", "properties": {"paths": {"type": "array", "items": {"type": "string"}}}}))
+        .define(|tool| tool.security.allowed_paths.push("docs/**".into()));
+    let world = World::with(Setup { roles: roles(), tools: vec![read.arc()], ..Setup::default() });
+    let root = world.folder.path();
+    for folder in ["docs/deep", "secret"] {
+        std::fs::create_dir_all(root.join(folder)).unwrap();
+    }
+    std::os::unix::fs::symlink("../secret", root.join("docs/away")).unwrap();
+    std::os::unix::fs::symlink("deep", root.join("docs/near")).unwrap();
+    for paths in [json!(["docs/a", "docs/near/b"]), json!(["docs/not/there/yet"]), json!([])] {
+        let outcome = world.call("read_it", json!({ "paths": paths })).await;
+        assert_eq!(outcome.end.status(), Status::Done, "{paths}");
+    }
+    for paths in [json!(["docs/a", "docs/away/key"]), json!(["docs/away"]), json!(["secret/key"])] {
+        let outcome = world.call("read_it", json!({ "paths": paths })).await;
+        assert_eq!(outcome.end.error().unwrap().error, Code::Denied, "{paths}");
+        assert_eq!(world.record(&outcome, "decided")["decision"]["rule"], "tool:allowed_paths", "{paths}");
+    }
+}

@@ -177,6 +177,79 @@ fn paths_among_the_arguments() {
     assert_eq!(policy.decide(&caller("reader"), &tool, None, &HERE).effect, Effect::Allow);
 }
 
+/// How a path or a word can be written so that it looks like another.
+#[test]
+fn tricks_with_paths_and_patterns() {
+    let policy = Policy::new([]).unwrap();
+    let tool = guarded(&["data/**", "文档/**"], &["(?i)password", "机密"]);
+    policy.compile(&tool).unwrap();
+    let decide = |arguments: &Value| policy.decide(&caller("reader"), &tool, Some(arguments), &HERE).rule;
+    let paths = [
+        json!({"path": "data/./../etc"}),
+        json!({"path": "data/..//etc"}),
+        json!({"path": "/data/a"}),
+        json!({"path": "//data/a"}),
+        json!({"path": "DATA/a"}),
+        json!({"path": "data\u{200b}/a"}),
+        json!({"path": "ｄａｔａ/a"}),
+        json!({"path": "d\u{430}ta/a"}),
+        json!({"path": " data/a"}),
+        json!({"path": "file:///data/a"}),
+        json!({"path": "~root/a"}),
+        json!({"path": "C:\\data\\a"}),
+        json!({"path": "文\u{301}档/a"}),
+        json!({"files": ["data/a", {"name": "etc/a"}]}),
+        json!({"batch": [[{"targetFile": "etc/a"}]]}),
+        json!({"FILE_PATH": "etc/a"}),
+        json!({"directories": ["etc"]}),
+        json!({"源文件": "etc/a"}),
+        json!({"保存路径": "etc/a"}),
+        json!({"data": {"path": {"value": ["data/a", "etc"]}}}),
+    ];
+    for arguments in &paths {
+        assert_eq!(decide(arguments), "tool:allowed_paths", "{arguments}");
+    }
+    let blocked = [
+        json!({"text": "PassWord"}),
+        json!({"a": [["x", {"b": "my password"}]]}),
+        json!({"password": 1}),
+        json!({"说明": "这是机密文件"}),
+        json!({"text": "ｐａｓｓｗｏｒｄ"}),
+        json!({"text": "pass\u{200b}word"}),
+        json!({"text": "机\u{2060}密"}),
+        json!({"path": "data/passwords.txt"}),
+    ];
+    for arguments in &blocked {
+        assert_eq!(decide(arguments), "tool:blocked_patterns", "{arguments}");
+    }
+    for arguments in [json!({"path": "data/..a/b..c"}), json!({"path": "文档/报告.md"}), json!({"text": "pass word"})]
+    {
+        assert_eq!(decide(&arguments), "default:read", "{arguments}");
+    }
+}
+
+#[test]
+fn where_a_path_leads_counts() {
+    let policy = Policy::new([]).unwrap();
+    let tool = guarded(&["data/**"], &[]);
+    policy.compile(&tool).unwrap();
+    let arguments = json!({"items": [{"path": "data/link/a"}], "text": "data/link/b"});
+    let lead = |place: Option<&str>| {
+        let places = place.map(|place| vec![place.to_owned(), format!("/work/{place}")]);
+        let refused = policy.refuses_lead(&tool, &arguments, |path| {
+            assert_eq!(path, "data/link/a", "only what means a path is followed");
+            places.clone()
+        });
+        refused.map(|decision| (decision.effect, decision.rule))
+    };
+    assert_eq!(lead(Some("data/deep/a")), None);
+    assert_eq!(lead(Some("secret/a")), Some((Effect::Deny, "tool:allowed_paths".into())));
+    assert_eq!(lead(None), Some((Effect::Deny, "tool:allowed_paths".into())), "nobody knows where");
+    let free = guarded(&[], &["x"]);
+    policy.compile(&free).unwrap();
+    assert_eq!(policy.refuses_lead(&free, &arguments, |_| None), None, "a tool that names no paths is not followed");
+}
+
 #[test]
 fn patterns_among_the_arguments() {
     let policy = Policy::new([]).unwrap();

@@ -3,13 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use cedar_policy::{Context, RestrictedExpression};
-use globset::{Glob, GlobSet, GlobSetBuilder};
+use globset::{Candidate, Glob, GlobSet, GlobSetBuilder};
 use jiff::Timestamp;
 use serde_json::{Number, Value};
 use tollgate_types::ToolDefinition;
 
 use crate::provenance::{Origin, Provenance};
 
+use super::analyse::Reads;
+use super::nullable::may_be_null;
 use super::source::{Argument, ArgumentType, RulesError};
 
 /// Declarations of arguments.
@@ -84,26 +86,29 @@ pub(crate) fn globs(globs: &[String]) -> Result<GlobSet, String> {
 
 /// The declarations that speak of a tool, one for each name.
 pub(crate) fn of_tool<'a>(projections: &'a [Projection], tool: &str) -> BTreeMap<&'a str, &'a Projection> {
+    let tool = Candidate::new(tool);
     let mut named = BTreeMap::new();
-    for projection in projections.iter().filter(|projection| projection.tools.is_match(tool)) {
+    for projection in projections.iter().filter(|projection| projection.tools.is_match_candidate(&tool)) {
         named.entry(projection.name.as_str()).or_insert(projection);
     }
     named
 }
 
-/// Projects the arguments of a call of `tool`. What is not there is not there for rules either; `null` is there, unless
-/// the tool's own schema says that it stands for an argument that was left out.
+/// Projects what rules read of the arguments of a call of `tool`. What is not there is not there for rules either; `null`
+/// is there, unless the tool's own schema lets the argument be null: then it stands for one that was left out.
 /// Where values come from is only asked for if `provenance` is given.
 pub(crate) fn project(
     projections: &[Projection],
     tool: &ToolDefinition,
     arguments: &Value,
+    reads: &Reads,
     provenance: Option<Provenance<'_>>,
 ) -> Projected {
     let mut projected = Projected::default();
-    for (name, projection) in of_tool(projections, &tool.name) {
+    let read = of_tool(projections, &tool.name).into_iter().filter(|(name, _)| reads.argument(name));
+    for (name, projection) in read {
         let Some(value) = arguments.pointer(&projection.pointer) else { continue };
-        if value.is_null() && is_null_by_default(&tool.input_schema, &projection.pointer) {
+        if is_left_out(tool, &projection.pointer, value) {
             continue;
         }
         match convert(projection.kind, value) {
@@ -122,13 +127,9 @@ pub(crate) fn project(
     projected
 }
 
-/// Whether a schema says of the property at `pointer` that it is `null` where nobody says otherwise.
-fn is_null_by_default(schema: &Value, pointer: &str) -> bool {
-    let property = pointer
-        .split('/')
-        .skip(1)
-        .try_fold(schema, |schema, name| schema.get("properties")?.get(name.replace("~1", "/").replace("~0", "~")));
-    property.and_then(|property| property.get("default")).is_some_and(Value::is_null)
+/// Whether a value is a null that stands for an argument that was left out.
+pub(crate) fn is_left_out(tool: &ToolDefinition, pointer: &str, value: &Value) -> bool {
+    value.is_null() && may_be_null(&tool.input_schema, pointer)
 }
 
 fn origins(origins: BTreeSet<Origin>) -> RestrictedExpression {

@@ -2,6 +2,7 @@
 //! do what its examples say is refused.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use cedar_policy::PolicySet;
 use jiff::Timestamp;
@@ -11,8 +12,9 @@ use tollgate_types::{Annotations, Caller, Category, Permission, Risk, Source, So
 
 use crate::provenance::{Origin, Provenance};
 
-use super::read::{in_order, place};
+use super::read::{FAULTS_MAX, in_order, place};
 use super::request::{Circumstances, Inquiry};
+use super::slice::Slice;
 use super::source::{RuleFault, RuleSource};
 use super::{Applies, Rule, Rules};
 
@@ -154,9 +156,13 @@ pub(crate) fn try_all(
     parents: &BTreeMap<String, Vec<String>>,
 ) -> Vec<RuleFault> {
     let mut faults = Vec::new();
-    for (policy, rule) in in_order(policies).into_iter().zip(&rules.rules) {
+    for (number, (policy, rule)) in in_order(policies).into_iter().zip(&rules.rules).enumerate() {
+        if faults.len() >= FAULTS_MAX {
+            break;
+        }
+        let alone = rules.alone(number);
         for (name, text) in policy.annotations().filter(|(name, _)| is_example(name)) {
-            if let Err((message, hint)) = try_one(rules, rule, parents, name, text) {
+            if let Err((message, hint)) = try_one(rules, &alone, rule, parents, name, text) {
                 let start = place(policy);
                 let marked = format!("@{name}(");
                 let at = source.text.get(start..).and_then(|text| text.find(&marked)).map_or(start, |at| start + at);
@@ -169,6 +175,7 @@ pub(crate) fn try_all(
 
 fn try_one(
     rules: &Rules,
+    alone: &Arc<Slice>,
     rule: &Rule,
     parents: &BTreeMap<String, Vec<String>>,
     name: &str,
@@ -189,12 +196,8 @@ fn try_one(
     let inquiry =
         Inquiry { caller: &caller, roles, tool: &tool, arguments: Some(&example.args), circumstances: &circumstances };
     let is_wanted = name.starts_with("match");
-    let found = rules.each(inquiry).into_iter().find(|(one, ..)| one.id == rule.id);
-    let applies = match found {
-        Some((_, _, approved)) if example.approved => approved,
-        Some((_, unapproved, _)) => unapproved,
-        None => Applies::No,
-    };
+    let (unapproved, approved) = rules.one(inquiry, alone);
+    let applies = if example.approved { approved } else { unapproved };
     let does = match (&applies, is_wanted) {
         (Applies::Yes, true) | (Applies::No, false) => return Ok(()),
         (Applies::Yes, false) => "applies to".to_owned(),

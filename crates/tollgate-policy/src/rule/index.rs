@@ -91,14 +91,25 @@ impl Index {
         self.heads.push(head);
     }
 
+    /// Whether a rule can concern this.
+    pub(crate) fn can_concern(&self, number: usize, who: &Who<'_>) -> bool {
+        self.heads.get(number).is_some_and(|head| head.fits(who))
+    }
+
     /// The numbers of the rules that can concern this, in order.
     pub(crate) fn slice(&self, who: &Who<'_>) -> Vec<usize> {
         let sets = who.sets.iter().filter_map(|set| self.by_set.get(*set));
         let roles = who.roles.iter().filter_map(|role| self.by_role.get(role));
         let named = [self.by_tool.get(who.tool), self.by_user.get(who.user), Some(&self.general)];
-        let fits = |number: &usize| self.heads.get(*number).is_some_and(|head| head.fits(who));
-        let mut numbers: Vec<usize> =
-            named.into_iter().flatten().chain(sets).chain(roles).flatten().copied().filter(fits).collect();
+        let mut numbers: Vec<usize> = named
+            .into_iter()
+            .flatten()
+            .chain(sets)
+            .chain(roles)
+            .flatten()
+            .copied()
+            .filter(|number| self.can_concern(*number, who))
+            .collect();
         numbers.sort_unstable();
         numbers.dedup();
         numbers

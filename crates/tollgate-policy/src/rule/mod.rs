@@ -1,22 +1,26 @@
 //! The operator's rules, in Cedar: read and checked once, then asked for each call that they can concern.
 //!
-//! Cedar decides whether one rule applies; how rules, roles and a human's yes come together is decided here and in
-//! [`crate::Policy`]. Each rule is asked by itself, because Cedar leaves a rule out that fails, and here a rule that
-//! fails denies.
+//! Cedar says which rules apply and which fail; how that, roles and a human's yes come together is decided here and in
+//! [`crate::Policy`]. Cedar leaves a rule out that fails; here a rule that fails denies.
 
 pub(crate) mod analyse;
 pub(crate) mod argument;
+mod condition;
 pub(crate) mod example;
 pub(crate) mod index;
+mod nullable;
 pub(crate) mod read;
 pub(crate) mod request;
 pub(crate) mod schema;
 pub(crate) mod size;
+pub(crate) mod slice;
 pub(crate) mod source;
+pub(crate) mod trial;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use cedar_policy::{Authorizer, Context, Effect, Entities, PolicySet, Request};
+use cedar_policy::{Authorizer, Effect, Policy};
 use globset::GlobSet;
 use jiff::tz::Offset;
 use serde_json::json;
@@ -24,10 +28,12 @@ use serde_json::json;
 pub(crate) use read::effect_name;
 
 use analyse::Reads;
-use argument::{Projected, Projection};
+use argument::Projection;
 use index::{Index, Who};
 use request::{Inquiry, Names};
+use slice::{Said, Slice, Slices};
 use source::{ArgumentType, RuleSource};
+use trial::Trial;
 
 /// All rules, read and checked.
 pub(crate) struct Rules {
@@ -37,6 +43,7 @@ pub(crate) struct Rules {
     /// Whether any of them can depend on where a value comes from.
     pub(crate) reads_from: bool,
     index: Index,
+    slices: Slices,
     sets: Vec<(String, GlobSet)>,
     pub(crate) projections: Vec<Projection>,
     types: BTreeMap<String, ArgumentType>,
@@ -55,14 +62,23 @@ pub(crate) struct Rule {
     pub(crate) text: String,
     pub(crate) offset: usize,
     pub(crate) reads: Reads,
+    /// Whether a human's yes settles it by itself.
+    asks: bool,
     /// The tools that it names.
     pub(crate) tools: Vec<String>,
     /// How many examples it carries.
     pub(crate) examples: usize,
-    /// The rule by itself.
-    whole: PolicySet,
-    /// The same without the conditions that read the context.
-    listed: PolicySet,
+    /// The rule, under its number.
+    whole: Policy,
+    /// Of a permit that reads the context: the same without the conditions that do.
+    listed: Option<Policy>,
+}
+
+impl Rule {
+    /// What a listing asks of it: nothing, where only a call can tell.
+    fn as_listed(&self) -> Option<&Policy> {
+        if self.reads.is_contextual { self.listed.as_ref() } else { Some(&self.whole) }
+    }
 }
 
 /// Whether a rule applies.
@@ -96,87 +112,78 @@ pub(crate) struct Opinions<'a> {
 impl Rules {
     /// What the rules say of a call.
     pub(crate) fn on_call(&self, inquiry: Inquiry<'_>) -> Opinions<'_> {
-        let each = self.each(inquiry);
-        let unapproved = Self::opinion(each.iter().map(|(rule, unapproved, _)| (*rule, unapproved)));
-        let approved = Self::opinion(each.iter().map(|(rule, _, approved)| (*rule, approved)));
-        Opinions { unapproved, approved }
+        let (unapproved, approved) = self.trial(inquiry).map(|trial| trial.on_call(self)).unwrap_or_default();
+        Opinions { unapproved: self.opinion(unapproved), approved: self.opinion(approved) }
     }
 
     /// What the rules say of a tool before there is a call: a forbid counts where it does not depend on the call, a
     /// permit where it could apply to some call.
     pub(crate) fn on_listing(&self, inquiry: Inquiry<'_>) -> Opinion<'_> {
-        let trial = self.trial(inquiry);
-        let applies = |rule: &Rule| match (rule.reads.is_contextual, rule.effect) {
-            (false, _) => trial.ask(self, &rule.whole, &trial.unapproved),
-            (true, Effect::Forbid) => Applies::No,
-            // One that fails here grants no call either.
-            (true, Effect::Permit) => match trial.ask(self, &rule.listed, &trial.unapproved) {
-                Applies::Fails(_) => Applies::No,
-                applies => applies,
-            },
-        };
-        let each: Vec<(&Rule, Applies)> = trial.slice.iter().map(|rule| (*rule, applies(rule))).collect();
-        Self::opinion(each.iter().map(|(rule, applies)| (*rule, applies)))
+        self.opinion(self.trial(inquiry).map(|trial| trial.on_listing(self)).unwrap_or_default())
     }
 
     /// The rules that can concern this, and whether each applies, unapproved and approved.
     pub(crate) fn each(&self, inquiry: Inquiry<'_>) -> Vec<(&Rule, Applies, Applies)> {
-        let trial = self.trial(inquiry);
-        let both = |rule: &Rule| {
-            let unapproved = trial.applies(self, rule, false);
-            // Asked again only where a human's yes can matter.
-            let approved =
-                if rule.reads.part("approved") { trial.applies(self, rule, true) } else { unapproved.clone() };
-            (unapproved, approved)
-        };
-        let each = trial.slice.iter().map(|rule| (*rule, both(rule)));
-        each.map(|(rule, (unapproved, approved))| (rule, unapproved, approved)).collect()
+        let numbers = self.index.slice(&who(inquiry, &self.sets_of(&inquiry.tool.name)));
+        let each = numbers.into_iter().filter_map(|number| {
+            let (unapproved, approved) = self.one(inquiry, &self.alone(number));
+            Some((self.rules.get(number)?, unapproved, approved))
+        });
+        each.collect()
     }
 
-    /// What rules say together that apply, or do not.
-    fn opinion<'a, 'b>(each: impl Iterator<Item = (&'a Rule, &'b Applies)>) -> Opinion<'a> {
-        let (mut grants, mut forbids) = (None, None);
-        for (rule, applies) in each {
-            match (applies, rule.effect) {
-                (Applies::Fails(why), _) => return Opinion::Fails(rule, why.clone()),
-                (Applies::No, _) => {}
-                (Applies::Yes, Effect::Permit) => grants = grants.or(Some(rule)),
-                (Applies::Yes, Effect::Forbid) => forbids = forbids.or(Some(rule)),
-            }
-        }
-        match (forbids, grants) {
-            (Some(rule), _) => Opinion::Forbids(rule),
-            (None, Some(rule)) => Opinion::Grants(rule),
-            (None, None) => Opinion::None,
-        }
+    /// One rule, to be asked by itself.
+    pub(crate) fn alone(&self, number: usize) -> Arc<Slice> {
+        Arc::new(Slice::alone(&self.rules, number))
     }
 
-    fn trial<'a>(&'a self, inquiry: Inquiry<'_>) -> Trial<'a> {
-        let tool = inquiry.tool.name.as_str();
-        let sets: Vec<&str> =
-            self.sets.iter().filter(|(_, globs)| globs.is_match(tool)).map(|(name, _)| name.as_str()).collect();
-        let who = Who { user: &inquiry.caller.subject, roles: inquiry.roles, tool, sets: &sets };
-        let slice: Vec<&Rule> = self.index.slice(&who).into_iter().filter_map(|n| self.rules.get(n)).collect();
-        if slice.is_empty() {
-            return Trial::empty();
-        }
-        let provenance = slice.iter().any(|rule| rule.reads.part("from")).then_some(inquiry.circumstances.provenance);
-        let projected = inquiry
-            .arguments
-            .map(|arguments| argument::project(&self.projections, inquiry.tool, arguments, provenance))
-            .unwrap_or_default();
-        let request = |is_approved| {
-            let context = match inquiry.arguments {
-                Some(_) => request::context(inquiry, &projected, self.offset, is_approved)?,
-                // What is asked for a listing reads none.
-                None => Context::empty(),
-            };
-            self.names.request(inquiry, context)
+    /// Whether a rule that is alone applies, unapproved and approved.
+    pub(crate) fn one(&self, inquiry: Inquiry<'_>, alone: &Arc<Slice>) -> (Applies, Applies) {
+        let sets = self.sets_of(&inquiry.tool.name);
+        let who = who(inquiry, &sets);
+        let concerns = |number: &&usize| self.index.can_concern(**number, &who);
+        let Some(rule) = alone.numbers.first().filter(concerns).and_then(|number| self.rules.get(*number)) else {
+            return (Applies::No, Applies::No);
         };
-        let entities = self.names.entities(inquiry, &sets);
-        let unapproved = request(false);
-        let approved = slice.iter().any(|rule| rule.reads.part("approved")).then(|| request(true));
-        Trial { slice, projected, entities, unapproved, approved }
+        let (unapproved, approved) = Trial::new(self, inquiry, &sets, Arc::clone(alone)).on_call(self);
+        (unapproved.of_one(rule.effect), approved.of_one(rule.effect))
+    }
+
+    /// Whether a rule that can concern the call reads this part of the context.
+    pub(crate) fn reads(&self, inquiry: Inquiry<'_>, part: &str) -> bool {
+        let numbers = self.index.slice(&who(inquiry, &self.sets_of(&inquiry.tool.name)));
+        numbers.iter().filter_map(|number| self.rules.get(*number)).any(|rule| rule.reads.part(part))
+    }
+
+    /// A moment in the zone that rules go by.
+    pub(crate) fn clock(&self, now: jiff::Timestamp) -> String {
+        now.display_with_offset(self.offset).to_string()
+    }
+
+    /// What it comes to: a rule that fails before a forbid, and a forbid before a permit.
+    fn opinion(&self, said: Said) -> Opinion<'_> {
+        // Without rules nothing was said, and so there is a first one.
+        let rule = |number: usize| self.rules.get(number).or(self.rules.first());
+        let opinion = match said {
+            Said { fails: Some((number, why)), .. } => rule(number).map(|rule| Opinion::Fails(rule, why)),
+            Said { forbids: Some(number), .. } => rule(number).map(Opinion::Forbids),
+            Said { grants: Some(number), .. } => rule(number).map(Opinion::Grants),
+            Said { grants: None, forbids: None, fails: None } => None,
+        };
+        opinion.unwrap_or(Opinion::None)
+    }
+
+    /// The question to the rules that it can concern; none where there are none.
+    fn trial(&self, inquiry: Inquiry<'_>) -> Option<Trial> {
+        let sets = self.sets_of(&inquiry.tool.name);
+        let numbers = self.index.slice(&who(inquiry, &sets));
+        (!numbers.is_empty()).then(|| Trial::new(self, inquiry, &sets, self.slices.get(&self.rules, numbers)))
+    }
+
+    fn sets_of(&self, tool: &str) -> Vec<&str> {
+        let tool = globset::Candidate::new(tool);
+        let fits = self.sets.iter().filter(|(_, globs)| globs.is_match_candidate(&tool));
+        fits.map(|(name, _)| name.as_str()).collect()
     }
 
     /// What the policy's hash is made of, beside the roles and the text.
@@ -193,49 +200,9 @@ impl Rules {
     }
 }
 
-/// One question, made ready to be put to the rules it can concern.
-struct Trial<'a> {
-    slice: Vec<&'a Rule>,
-    projected: Projected,
-    entities: Result<Entities, String>,
-    unapproved: Result<Request, String>,
-    /// The same with a human's yes, where a rule depends on it.
-    approved: Option<Result<Request, String>>,
-}
-
-impl Trial<'_> {
-    fn empty() -> Self {
-        Self {
-            slice: Vec::new(),
-            projected: Projected::default(),
-            entities: Ok(Entities::empty()),
-            unapproved: Err(String::new()),
-            approved: None,
-        }
-    }
-
-    fn applies(&self, rules: &Rules, rule: &Rule, is_approved: bool) -> Applies {
-        if let Some((name, why)) = self.projected.misfits.iter().find(|(name, _)| rule.reads.argument(name)) {
-            return Applies::Fails(format!("`context.args.{name}` has no value: {why}"));
-        }
-        let approved = self.approved.as_ref().filter(|_| is_approved);
-        self.ask(rules, &rule.whole, approved.unwrap_or(&self.unapproved))
-    }
-
-    fn ask(&self, rules: &Rules, rule: &PolicySet, request: &Result<Request, String>) -> Applies {
-        let (request, entities) = match (request, &self.entities) {
-            (Ok(request), Ok(entities)) => (request, entities),
-            (Err(why), _) | (_, Err(why)) => return Applies::Fails(why.clone()),
-        };
-        let response = rules.authorizer.is_authorized(request, rule, entities);
-        // INVARIANT: what could not be evaluated never counts as «does not apply».
-        if let Some(error) = response.diagnostics().errors().next() {
-            let cedar_policy::AuthorizationError::PolicyEvaluationError(error) = error;
-            return Applies::Fails(error.inner().to_string());
-        }
-        // The reasons of an answer are the policies that came to it: none, where a `permit` or a `forbid` does not apply.
-        if response.diagnostics().reason().next().is_some() { Applies::Yes } else { Applies::No }
-    }
+/// Who asks for what, as far as the heads of rules name it.
+fn who<'a>(inquiry: Inquiry<'a>, sets: &'a [&'a str]) -> Who<'a> {
+    Who { user: &inquiry.caller.subject, roles: inquiry.roles, tool: &inquiry.tool.name, sets }
 }
 
 #[cfg(test)]

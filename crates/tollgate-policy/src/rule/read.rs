@@ -9,11 +9,12 @@ use cedar_policy::{
 };
 use jiff::tz::Offset;
 
-use super::analyse::{Reads, without_context};
+use super::analyse::{Reads, asks, without_context};
 use super::argument::{self, globs};
 use super::example;
 use super::index::{Head, Index, id_of, type_of};
 use super::request::Names;
+use super::slice::Slices;
 use super::source::{RuleFault, RuleSource, RulesError};
 use super::{Rule, Rules, schema, size};
 
@@ -23,6 +24,8 @@ const RULES_MAX: usize = 20_000;
 const ID_CHARS_MAX: usize = 128;
 /// What a model is told.
 const REASON_CHARS_MAX: usize = 1_000;
+/// Faults that are told at once.
+pub(crate) const FAULTS_MAX: usize = 100;
 /// The furthest zone from UTC.
 const OFFSET_MINUTES_MAX: i32 = 14 * 60;
 
@@ -47,8 +50,11 @@ fn read_sized(source: &RuleSource, parents: &BTreeMap<String, Vec<String>>) -> R
     let mut index = Index::default();
     let mut ids = BTreeSet::new();
     for policy in in_order(&policies) {
+        if faults.len() >= FAULTS_MAX {
+            break;
+        }
         faults.extend(unknown_names(source, policy, parents, &sets));
-        match rule(source, policy) {
+        match rule(source, policy, rules.len()) {
             Ok(rule) if ids.contains(&rule.id) => {
                 let fault = RuleFault::at(source, rule.offset, Some(&rule.id), twice(&rule.id));
                 faults.push(fault.hint("give each rule an `@id` of its own"));
@@ -69,6 +75,7 @@ fn read_sized(source: &RuleSource, parents: &BTreeMap<String, Vec<String>>) -> R
             reads_taint,
             reads_from,
             index,
+            slices: Slices::default(),
             sets,
             projections,
             types,
@@ -100,7 +107,9 @@ fn sets(source: &RuleSource) -> Result<Vec<(String, globset::GlobSet)>, RulesErr
 
 fn parse(source: &RuleSource) -> Result<PolicySet, RulesError> {
     let policies: PolicySet = source.text.parse().map_err(|errors: cedar_policy::ParseErrors| {
-        RulesError::Text(errors.iter().map(|error| told(source, &DetailedError::from(error), 0)).collect())
+        RulesError::Text(
+            errors.iter().take(FAULTS_MAX).map(|error| told(source, &DetailedError::from(error), 0)).collect(),
+        )
     })?;
     let whole = |message: &str, hint: &str| {
         Err(RulesError::Text(vec![RuleFault::at(source, 0, None, message.to_owned()).hint(hint)]))
@@ -144,7 +153,7 @@ fn check(source: &RuleSource, policies: &PolicySet, schema: &Schema) -> Vec<Rule
     let fault = |error: DetailedError, id: &PolicyId| {
         let policy = of(id);
         let mut fault = told(source, &error, policy.map_or(0, place));
-        let name = policy.and_then(|policy| policy.annotation("id")).map(str::to_owned);
+        let name = policy.and_then(named).map(str::to_owned);
         // Cedar numbers the policies of a file; people know them by their names.
         if let Some(name) = &name {
             fault.message = fault.message.replace(&format!("policy `{id}`"), &format!("rule `{name}`"));
@@ -156,7 +165,7 @@ fn check(source: &RuleSource, policies: &PolicySet, schema: &Schema) -> Vec<Rule
     let never =
         result.validation_warnings().filter(|warning| matches!(warning, ValidationWarning::ImpossiblePolicy(_)));
     let never = never.map(|warning| fault(DetailedError::from(warning), warning.policy_id()));
-    errors.chain(never).collect()
+    errors.chain(never).take(FAULTS_MAX).collect()
 }
 
 /// Roles and sets that a rule names and nobody defined: it would never apply, and nobody would know.
@@ -186,16 +195,15 @@ fn unknown_names(
             [] => format!("there is no {kind}; [policy.sets] defines sets of tools"),
             known => format!("there is {}", known.join(", ")),
         };
-        faults.push(
-            RuleFault::at(source, offset, policy.annotation("id"), format!("no {kind} is named `{id}`")).hint(hint),
-        );
+        faults.push(RuleFault::at(source, offset, named(policy), format!("no {kind} is named `{id}`")).hint(hint));
     }
     faults
 }
 
-fn rule(source: &RuleSource, policy: &Policy) -> Result<Rule, Box<RuleFault>> {
+/// Takes a rule apart; `number` is its place among them.
+fn rule(source: &RuleSource, policy: &Policy, number: usize) -> Result<Rule, Box<RuleFault>> {
     let offset = place(policy);
-    let id = policy.annotation("id").unwrap_or_default();
+    let id = named(policy).unwrap_or_default();
     let fault = |message: String, hint: &str| {
         let id = Some(id).filter(|id| !id.is_empty());
         Box::new(RuleFault::at(source, offset, id, message).hint(hint))
@@ -215,28 +223,45 @@ fn rule(source: &RuleSource, policy: &Policy) -> Result<Rule, Box<RuleFault>> {
             return Err(fault(format!("there is no annotation `@{name}`"), hint));
         }
     }
-    let reason = policy.annotation("reason").map(str::to_owned);
+    let reason = annotation(policy, "reason").map(str::to_owned);
     if reason.as_ref().is_some_and(|reason| reason.trim().is_empty() || reason.chars().count() > REASON_CHARS_MAX) {
         let message = format!("`@reason` has 1 to {REASON_CHARS_MAX} characters");
         return Err(fault(message, "say to the model what it may do instead"));
     }
     let unread = |error: String| fault(format!("the rule can not be taken apart: {error}"), "write it more simply");
-    let tree = policy.to_json().map_err(|error| unread(error.to_string()))?;
-    let alone = |policy: Policy| PolicySet::from_policies([policy]).map_err(|error| unread(error.to_string()));
-    let name = || Some(PolicyId::new(id));
-    let listed = Policy::from_json(name(), without_context(&tree)).map_err(|error| unread(error.to_string()))?;
+    // Of a policy that came from a text `to_json` parses the text again, which takes longer than everything else here.
+    let tree = Policy::from(policy.as_ref().clone()).to_json().map_err(|error| unread(error.to_string()))?;
+    let reads = Reads::of(&tree);
+    let number = PolicyId::new(number.to_string());
+    let is_conditional = reads.is_contextual && policy.effect() == Effect::Permit;
+    let listed = if is_conditional {
+        let listed = Policy::from_json(Some(number.clone()), without_context(&tree));
+        Some(listed.map_err(|error| unread(error.to_string()))?)
+    } else {
+        None
+    };
     Ok(Rule {
         id: id.to_owned(),
         effect: policy.effect(),
         reason,
         text: without_annotations(&policy.to_cedar().unwrap_or_default()).to_owned(),
         offset,
-        reads: Reads::of(&tree),
+        reads,
+        asks: asks(&tree),
         tools: named_tools(policy),
         examples,
-        whole: alone(policy.new_id(PolicyId::new(id)))?,
-        listed: alone(listed)?,
+        whole: policy.new_id(number),
+        listed,
     })
+}
+
+fn named(policy: &Policy) -> Option<&str> {
+    annotation(policy, "id")
+}
+
+/// An annotation, found among all of them: Cedar would parse the name that it is asked for, each time.
+fn annotation<'a>(policy: &'a Policy, name: &str) -> Option<&'a str> {
+    policy.annotations().find(|(one, _)| *one == name).map(|(_, text)| text)
 }
 
 fn named_tools(policy: &Policy) -> Vec<String> {

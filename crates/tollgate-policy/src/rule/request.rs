@@ -8,6 +8,7 @@ use jiff::tz::Offset;
 use serde_json::Value;
 use tollgate_types::{Caller, Permission, Risk, ToolDefinition};
 
+use super::analyse::{Attributes, Reads};
 use super::argument::{Projected, moment_in_cedar};
 use crate::provenance::Provenance;
 
@@ -61,13 +62,13 @@ impl Names {
         EntityUid::from_type_name_and_id(kind.clone(), EntityId::new(id))
     }
 
-    /// The caller with its roles, and the tool with its sets.
-    pub(crate) fn entities(&self, inquiry: Inquiry<'_>, sets: &[&str]) -> Result<Entities, String> {
+    /// The caller with its roles, and the tool with its sets: what of them is read.
+    pub(crate) fn entities(&self, inquiry: Inquiry<'_>, reads: &Reads, sets: &[&str]) -> Result<Entities, String> {
         let Inquiry { caller, tool, .. } = inquiry;
         let roles: HashSet<EntityUid> = inquiry.roles.iter().map(|role| Self::uid(&self.role, role)).collect();
         let sets: HashSet<EntityUid> = sets.iter().map(|set| Self::uid(&self.set, set)).collect();
-        let user = Entity::new(Self::uid(&self.user, &caller.subject), user(caller), roles);
-        let tool = Entity::new(Self::uid(&self.tool, &tool.name), attributes(tool), sets);
+        let user = Entity::new(Self::uid(&self.user, &caller.subject), user(caller, &reads.user), roles);
+        let tool = Entity::new(Self::uid(&self.tool, &tool.name), attributes(tool, &reads.tool), sets);
         let entities = [user.map_err(|error| error.to_string())?, tool.map_err(|error| error.to_string())?];
         Entities::from_entities(entities, None).map_err(|error| error.to_string())
     }
@@ -83,13 +84,14 @@ fn text(value: &str) -> RestrictedExpression {
     RestrictedExpression::new_string(value.to_owned())
 }
 
-fn user(caller: &Caller) -> HashMap<String, RestrictedExpression> {
+fn user(caller: &Caller, read: &Attributes) -> HashMap<String, RestrictedExpression> {
     let known = [("subject", caller.subject.as_str()), ("role", &caller.role), ("surface", caller.surface.as_str())];
     let tenant = caller.tenant.as_deref().map(|tenant| ("tenant", tenant));
-    known.into_iter().chain(tenant).map(|(name, value)| (name.to_owned(), text(value))).collect()
+    let known = known.into_iter().chain(tenant).filter(|(name, _)| read.has(name));
+    known.map(|(name, value)| (name.to_owned(), text(value))).collect()
 }
 
-fn attributes(tool: &ToolDefinition) -> HashMap<String, RestrictedExpression> {
+fn attributes(tool: &ToolDefinition, read: &Attributes) -> HashMap<String, RestrictedExpression> {
     let ToolDefinition { source, annotations, risk, permission, .. } = tool;
     let texts = [
         ("name", Some(tool.name.as_str())),
@@ -107,11 +109,30 @@ fn attributes(tool: &ToolDefinition) -> HashMap<String, RestrictedExpression> {
         ("open_world", annotations.open_world),
     ];
     let levels = [("risk_level", risk_level(*risk)), ("permission_level", permission_level(*permission))];
-    let tags = RestrictedExpression::new_set(tool.tags.iter().map(|tag| text(tag)));
-    let texts = texts.into_iter().filter_map(|(name, value)| Some((name, text(value?))));
-    let bools = bools.into_iter().filter_map(|(name, value)| Some((name, RestrictedExpression::new_bool(value?))));
-    let levels = levels.into_iter().map(|(name, value)| (name, RestrictedExpression::new_long(value)));
-    texts.chain(bools).chain(levels).chain([("tags", tags)]).map(|(name, value)| (name.to_owned(), value)).collect()
+    let texts = texts.into_iter().filter_map(|(name, value)| Some((name, Fact::Text(value?))));
+    let bools = bools.into_iter().filter_map(|(name, value)| Some((name, Fact::Bool(value?))));
+    let levels = levels.into_iter().map(|(name, value)| (name, Fact::Long(value)));
+    let facts = texts.chain(bools).chain(levels).chain([("tags", Fact::Texts(&tool.tags))]);
+    facts.filter(|(name, _)| read.has(name)).map(|(name, fact)| (name.to_owned(), fact.in_cedar())).collect()
+}
+
+/// An attribute of a tool, before Cedar has a copy of it.
+enum Fact<'a> {
+    Text(&'a str),
+    Bool(bool),
+    Long(i64),
+    Texts(&'a [String]),
+}
+
+impl Fact<'_> {
+    fn in_cedar(self) -> RestrictedExpression {
+        match self {
+            Self::Text(value) => text(value),
+            Self::Bool(value) => RestrictedExpression::new_bool(value),
+            Self::Long(value) => RestrictedExpression::new_long(value),
+            Self::Texts(values) => RestrictedExpression::new_set(values.iter().map(|value| text(value))),
+        }
+    }
 }
 
 /// A risk as a number, so that rules can compare: read 1, write 2, dangerous 3.
@@ -134,30 +155,43 @@ pub(crate) fn permission_level(permission: Permission) -> i64 {
     }
 }
 
-/// The context of a call, approved or not.
+/// The context of a call, approved or not: what of it is read.
 pub(crate) fn context(
     inquiry: Inquiry<'_>,
     projected: &Projected,
+    reads: &Reads,
     offset: Offset,
     is_approved: bool,
 ) -> Result<Context, String> {
     let Circumstances { environment, now, is_tainted, .. } = *inquiry.circumstances;
-    let here = offset.to_datetime(now);
-    let args = RestrictedExpression::new_record(projected.values.iter().cloned()).map_err(|error| error.to_string())?;
-    let from =
-        RestrictedExpression::new_record(projected.origins.iter().cloned()).map_err(|error| error.to_string())?;
-    let moment = moment_in_cedar(now).ok_or("the time is out of range")?;
-    let known = [
-        ("args", args),
-        ("from", from),
-        ("approved", RestrictedExpression::new_bool(is_approved)),
-        ("tainted", RestrictedExpression::new_bool(is_tainted)),
-        ("now", moment),
-        ("hour", RestrictedExpression::new_long(here.hour().into())),
-        ("weekday", RestrictedExpression::new_long(here.weekday().to_monday_one_offset().into())),
-    ];
-    let maybe = [("tenant", inquiry.caller.tenant.as_deref()), ("environment", environment)];
-    let maybe = maybe.into_iter().filter_map(|(name, value)| Some((name, text(value?))));
-    let pairs = known.into_iter().chain(maybe).map(|(name, value)| (name.to_owned(), value));
+    let mut pairs = Vec::new();
+    let mut add = |name: &str, value: RestrictedExpression| pairs.push((name.to_owned(), value));
+    let record = |values: &[(String, RestrictedExpression)]| {
+        RestrictedExpression::new_record(values.iter().cloned()).map_err(|error| error.to_string())
+    };
+    if reads.has_whole || !reads.arguments.is_empty() {
+        add("args", record(&projected.values)?);
+        add("from", record(&projected.origins)?);
+    }
+    if reads.part("approved") {
+        add("approved", RestrictedExpression::new_bool(is_approved));
+    }
+    if reads.part("tainted") {
+        add("tainted", RestrictedExpression::new_bool(is_tainted));
+    }
+    // Cedar reads a moment from its text, which costs as much as all the rest.
+    if reads.part("now") {
+        add("now", moment_in_cedar(now).ok_or("the time is out of range")?);
+    }
+    if reads.part("hour") || reads.part("weekday") {
+        let here = offset.to_datetime(now);
+        add("hour", RestrictedExpression::new_long(here.hour().into()));
+        add("weekday", RestrictedExpression::new_long(here.weekday().to_monday_one_offset().into()));
+    }
+    for (name, value) in [("tenant", inquiry.caller.tenant.as_deref()), ("environment", environment)] {
+        if let Some(value) = value {
+            add(name, text(value));
+        }
+    }
     Context::from_pairs(pairs).map_err(|error| error.to_string())
 }

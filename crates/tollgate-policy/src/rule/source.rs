@@ -14,7 +14,7 @@ pub struct RuleSource {
     /// The name of the file, for messages.
     pub file: String,
     /// Its text, in Cedar.
-    pub text: String,
+    pub text: Arc<str>,
     /// The arguments that rules may speak of.
     pub arguments: Vec<Argument>,
     /// Sets of tools by name, each as globs: `resource in Tollgate::ToolSet::"name"`.
@@ -147,7 +147,7 @@ impl RuleFault {
             rule: rule.map(str::to_owned),
             message,
             hint: None,
-            text: source.text.as_str().into(),
+            text: Arc::clone(&source.text),
         }
     }
 

@@ -347,7 +347,7 @@ fn the_hash_covers_rules_and_declarations() {
     let hash = |source: &RuleSource| Policy::new(roles()).unwrap().with_rules(source).unwrap().hash().to_owned();
     let base = source(LIMIT);
     let mut changed = [base.clone(), base.clone(), base.clone(), base.clone()];
-    changed[0].text.push('\n');
+    changed[0].text = format!("{LIMIT}\n").into();
     changed[1].arguments[1].pointer = "/file".into();
     changed[2].sets.insert("more".into(), vec!["*".into()]);
     changed[3].utc_offset_minutes = 0;

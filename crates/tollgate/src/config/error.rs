@@ -152,19 +152,18 @@ fn key_at(text: &str, offset: usize) -> Option<String> {
 
 /// Reads a configuration file within its limit.
 pub(super) fn read(path: &Path) -> Result<String, ConfigError> {
-    read_text(path, "check the path, or write one with `tollgate init`")
+    read_text(path, limits::CONFIG_BYTES_MAX, "check the path, or write one with `tollgate init`")
 }
 
-/// Reads a file that belongs to the configuration within the same limit; `hint` says what to do when there is none.
-pub(super) fn read_text(path: &Path, hint: &str) -> Result<String, ConfigError> {
+/// Reads a file that belongs to the configuration within its limit; `hint` says what to do when there is none.
+pub(super) fn read_text(path: &Path, bytes_max: usize, hint: &str) -> Result<String, ConfigError> {
     let unread = |message: String| ConfigError::whole(path, message, hint);
     let metadata = fs::metadata(path).map_err(|error| unread(format!("cannot be read: {error}")))?;
     if !metadata.is_file() {
         return Err(unread("is not a file".into()));
     }
-    if metadata.len() > limits::CONFIG_BYTES_MAX as u64 {
-        let message = format!("has {} bytes; a configuration has at most {}", metadata.len(), limits::CONFIG_BYTES_MAX);
-        return Err(unread(message));
+    if metadata.len() > bytes_max as u64 {
+        return Err(unread(format!("has {} bytes; such a file has at most {bytes_max}", metadata.len())));
     }
     let bytes = fs::read(path).map_err(|error| unread(format!("cannot be read: {error}")))?;
     String::from_utf8(bytes).map_err(|error| {

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tollgate_policy::{Argument, Policy, Role, RuleFault, RuleSource, RulesError};
+use tollgate_types::limits;
 use toml::Spanned;
 
 use super::{ConfigError, Loaded, error};
@@ -68,10 +69,11 @@ impl Loaded {
                 self.key_fault(table, "policy", "utc_offset", message, "write it as \"+08:00\" or \"-03:30\"")
             })?,
         };
-        let text = error::read_text(&path, "set `file` of [policy] to a file of rules; docs/policy.md has examples")?;
+        let hint = "set `file` of [policy] to a file of rules; docs/policies.md has examples";
+        let text = error::read_text(&path, limits::RULES_BYTES_MAX, hint)?;
         let file = path.strip_prefix(&self.folder).unwrap_or(&path).display().to_string();
         let (arguments, sets) = (argument.clone(), sets.clone());
-        Ok(Some(RuleSource { file, text, arguments, sets, utc_offset_minutes }))
+        Ok(Some(RuleSource { file, text: text.into(), arguments, sets, utc_offset_minutes }))
     }
 
     /// What is wrong with the rules: in their own file, or at the key that declares something for them.

@@ -47,8 +47,12 @@ fn null_is_nothing_where_the_tool_says_so() {
         |send: &ToolDefinition| policy.decide(&caller("clerk"), send, Some(&json!({"to": null})), &here).effect;
     send.input_schema = json!({"type": "object", "properties": {"to": {"default": []}}});
     assert_eq!(decide(&send), Effect::Deny);
-    send.input_schema = json!({"type": "object", "properties": {"to": {"default": null}}});
-    assert_eq!(decide(&send), Effect::Allow);
+    for to in [json!({"default": null}), json!({"type": ["array", "null"]}), json!({"anyOf": [{"type": "null"}]})] {
+        send.input_schema = json!({"type": "object", "properties": {"to": to}});
+        assert_eq!(decide(&send), Effect::Allow, "{to}");
+    }
+    send.input_schema = json!({"type": "object", "properties": {"to": {"type": "array"}}});
+    assert_eq!(decide(&send), Effect::Deny, "what the schema does not let be null is there, and is of no type");
 }
 
 #[test]

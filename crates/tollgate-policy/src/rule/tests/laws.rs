@@ -1,17 +1,22 @@
 //! What holds whatever the rules say.
 
+use cedar_policy::Effect as CedarEffect;
 use proptest::prelude::*;
 use proptest::sample::select as pick;
 use serde_json::{Value, json};
 use tollgate_types::{Permission, Risk, SourceKind, ToolDefinition};
 
+use super::super::request::Inquiry;
+use super::super::{Applies, Opinion, Opinions, Rule};
 use super::{HERE, caller, roles, source, tool};
-use crate::{Ask, Circumstances, Effect, Policy, Role, RuleSource};
+use crate::decide::called;
+use crate::{Ask, Circumstances, Decision, Effect, Policy, Role, RuleSource};
 
-const CONDITIONS: [&str; 12] = [
+const CONDITIONS: [&str; 13] = [
     "context.args has amount && context.args.amount > 100",
     "context.args has amount && context.args.amount * 4611686018427387904 > 5",
     "context.approved",
+    "context.args has amount && context.args.amount * 4611686018427387904 > 5 && context.approved",
     "!context.approved",
     "context.tainted || resource.risk_level > 1",
     "resource.risk_level > 2 && context.approved",
@@ -70,6 +75,23 @@ fn any_call() -> impl Strategy<Value = (String, ToolDefinition, Value, bool)> {
     )
 }
 
+/// What rules come to that were asked one by one: the first that fails, else the first forbid that applies, else the
+/// first permit that does.
+fn joined<'a>(each: impl Iterator<Item = (&'a Rule, &'a Applies)> + Clone) -> Opinion<'a> {
+    let applies = |effect| {
+        let mut each = each.clone();
+        each.find(|(rule, applies)| rule.effect == effect && **applies == Applies::Yes).map(|(rule, _)| rule)
+    };
+    let failing = each.clone().find_map(|(rule, applies)| match applies {
+        Applies::Fails(why) => Some(Opinion::Fails(rule, why.clone())),
+        Applies::Yes | Applies::No => None,
+    });
+    failing
+        .or(applies(CedarEffect::Forbid).map(Opinion::Forbids))
+        .or(applies(CedarEffect::Permit).map(Opinion::Grants))
+        .unwrap_or(Opinion::None)
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
@@ -116,6 +138,36 @@ proptest! {
         }
     }
 
+    /// Rules are asked together; what comes of it is what each says by itself.
+    #[test]
+    fn together_rules_say_what_each_says_by_itself(
+        rules in proptest::collection::vec(any_rule(&["permit", "forbid"]), 1..6),
+        (role, tool, arguments, is_tainted) in any_call(),
+    ) {
+        if let Some(policy) = rules_of(&rules) {
+            let here = Circumstances { is_tainted, ..HERE };
+            let (rules, caller) = (policy.rules.as_ref().unwrap(), caller(&role));
+            let roles = policy.role_chains().remove(&role).unwrap();
+            let inquiry =
+                Inquiry { caller: &caller, roles: &roles, tool: &tool, arguments: Some(&arguments), circumstances: &here };
+            let each = rules.each(inquiry);
+            let together = rules.on_call(inquiry);
+            let one_by_one = Opinions {
+                unapproved: joined(each.iter().map(|(rule, unapproved, _)| (*rule, unapproved))),
+                approved: joined(each.iter().map(|(rule, _, approved)| (*rule, approved))),
+            };
+            let fails = |opinions: &Opinions<'_>| matches!(opinions.unapproved, Opinion::Fails(..)) || matches!(opinions.approved, Opinion::Fails(..));
+            prop_assert_eq!(fails(&together), fails(&one_by_one));
+            for no in [None, Some(Decision::new(Effect::Deny, "role", String::new()))] {
+                let (together, one_by_one) = (called(no.clone(), &together), called(no, &one_by_one));
+                prop_assert_eq!(together.as_ref().map(|decision| decision.effect), one_by_one.as_ref().map(|decision| decision.effect));
+                if !fails(&rules.on_call(inquiry)) {
+                    prop_assert_eq!(together, one_by_one);
+                }
+            }
+        }
+    }
+
     /// Decided natively and by Cedar, a role grants the same.
     #[test]
     fn a_role_is_the_rule_that_it_generates(
@@ -137,7 +189,7 @@ proptest! {
         let sets = globs.iter().map(|glob| ((*glob).to_owned(), vec![(*glob).to_owned()])).collect();
         // The same rule for a role that grants nothing of its own.
         let bare = Role::new("x").allow("no_such_tool").ask(Ask::Never);
-        let source = RuleSource { file: "generated".into(), text, sets, ..RuleSource::default() };
+        let source = RuleSource { file: "generated".into(), text: text.into(), sets, ..RuleSource::default() };
         let cedar = Policy::new([bare]).unwrap().with_rules(&source).unwrap();
         for arguments in [None, Some(&json!({}))] {
             let effect = |policy: &Policy| policy.decide(&caller("x"), &tool, arguments, &HERE).effect;
