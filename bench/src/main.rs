@@ -1,17 +1,21 @@
-//! Measures what the gate costs, as ratios from one run, on the disk that holds `--folder`.
+//! Measures what the gate costs, as ratios from one run, on the disk that holds `--folder`; with `--policy` only what a
+//! decision costs. A terminal gets tables, a pipe JSON lines.
 //!
 //! ```text
 //! cargo run --release -p tollgate-bench -- --tollgate target/release/tollgate [--folder DIR] [--markdown]
+//! cargo run --release -p tollgate-bench -- --policy [--page docs/policy-speed.md]
 //! ```
 
 #![expect(clippy::print_stdout, reason = "its output is its purpose")]
 
 mod disk;
 mod gate;
+mod policy;
 mod process;
 mod stats;
 
 use std::error::Error;
+use std::io::IsTerminal;
 use std::path::PathBuf;
 
 use crate::stats::Row;
@@ -19,15 +23,21 @@ use crate::stats::Row;
 fn main() -> Result<(), Box<dyn Error>> {
     let mut folder = PathBuf::from(".");
     let mut tollgate = None;
-    let mut is_markdown = false;
+    let mut is_markdown = std::io::stdout().is_terminal();
+    let (mut is_policy, mut page) = (false, None);
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
         match word.as_str() {
             "--folder" => folder = words.next().ok_or("--folder takes a folder")?.into(),
             "--tollgate" => tollgate = Some(words.next().ok_or("--tollgate takes the binary")?),
             "--markdown" => is_markdown = true,
+            "--policy" => is_policy = true,
+            "--page" => page = Some(PathBuf::from(words.next().ok_or("--page takes a file")?)),
             other => return Err(format!("no option is named `{other}`").into()),
         }
+    }
+    if is_policy {
+        return decisions(is_markdown, page);
     }
     let scratch = tempfile::tempdir_in(&folder)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
@@ -37,7 +47,26 @@ fn main() -> Result<(), Box<dyn Error>> {
     if let Some(tollgate) = tollgate {
         rows.extend(process::measure(&tollgate, scratch.path())?);
     }
-    for row in &rows {
+    told(&rows, is_markdown)
+}
+
+/// What a decision costs, printed and, where a page is named, written.
+fn decisions(is_markdown: bool, page: Option<PathBuf>) -> Result<(), Box<dyn Error>> {
+    let report = policy::measure().map_err(|why| why.to_string())?;
+    if let Some(page) = page {
+        std::fs::write(page, report.page()?)?;
+    }
+    told(&report.rows, is_markdown)?;
+    if is_markdown {
+        println!("\n{}", report.plot()?);
+    } else {
+        println!("{}", serde_json::json!({ "curve": report.curve }));
+    }
+    Ok(())
+}
+
+fn told(rows: &[Row], is_markdown: bool) -> Result<(), Box<dyn Error>> {
+    for row in rows {
         println!("{}", if is_markdown { row.markdown() } else { serde_json::to_string(row)? });
     }
     let missed: Vec<&Row> = rows.iter().filter(|row| !row.is_met()).collect();

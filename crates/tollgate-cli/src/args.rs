@@ -381,8 +381,9 @@ Exit status: 0 all as expected · 1 a case is not · 2 the rules or the cases ar
     },
     /// Say what becomes of a call, by which rules, and what would change the answer; nothing runs
     #[command(
-        after_help = "Exit status: 0 allowed, or a human is asked · 3 denied.\n\nExample:\n  tollgate policy explain --role \
-                      reader write_file '{\"path\": \"notes.md\"}'"
+        after_help = "Exit status: 0 allowed, or a human is asked · 3 denied.\n\nExamples:\n  tollgate policy explain --role \
+                      reader write_file '{\"path\": \"notes.md\"}'\n  tollgate policy explain send_mail \
+                      '{\"to\": [\"ann@example.com\"]}' --tainted --from recipients=user"
     )]
     Explain(ExplainArgs),
 }
@@ -395,9 +396,22 @@ pub(crate) struct ExplainArgs {
     /// The arguments as JSON; `-` reads standard input, `@FILE` a file [default: {}]
     #[arg(value_name = "JSON|-|@FILE", allow_hyphen_values = true)]
     pub(crate) arguments: Option<String>,
+    /// Where the value of an argument comes from, by the argument's name in rules: user, operator, outside, tool, model; a
+    /// list may have several [default: model]
+    #[arg(long, value_name = "ARGUMENT=ORIGIN,…")]
+    pub(crate) from: Vec<String>,
+    /// Who calls [default: you]
+    #[arg(long, value_name = "SUBJECT")]
+    pub(crate) subject: Option<String>,
     /// The caller's tenant
     #[arg(long, value_name = "TENANT")]
     pub(crate) tenant: Option<String>,
+    /// As if this were the environment [default: the configuration's `environment`]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) environment: Option<String>,
+    /// As if a human had said yes
+    #[arg(long)]
+    pub(crate) approved: bool,
     /// As if the session had read content from outside
     #[arg(long)]
     pub(crate) tainted: bool,

@@ -3,7 +3,7 @@
 use tollgate::BudgetReport;
 
 /// One line for each.
-pub(super) fn lines(budgets: &[BudgetReport]) -> Vec<String> {
+pub(crate) fn lines(budgets: &[BudgetReport]) -> Vec<String> {
     let line = |report: &BudgetReport| {
         let BudgetReport { budget, units, spent, left, ends } = report;
         let until = ends.map(|ends| format!(" until {ends}")).unwrap_or_default();

@@ -1,5 +1,7 @@
 //! Completions, the manual page, and the pages of docs/ that are made from the code.
 
+mod policies;
+
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
@@ -36,6 +38,7 @@ pub(crate) fn write(folder: &Path) -> Result<u8, Failure> {
         ("cli.md", cli()),
         ("config.md", tollgate::config::page(&schema)),
         ("config.schema.json", format!("{pretty}\n")),
+        ("policies.md", policies::page(Path::new(policies::EXAMPLES))?),
     ];
     for (name, text) in pages {
         let path = folder.join(name);

@@ -1,20 +1,21 @@
 //! `tollgate policy`: who may do what, checked, tested and explained. Nothing runs.
 
-mod cases;
+pub(crate) mod cases;
+mod story;
 
-use std::io::IsTerminal;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use serde::Serialize;
 use serde_json::{Value, json};
 use tollgate::config::Loaded;
-use tollgate::policy::{Applied, Circumstances, Explanation, Policy, RuleFault, RuleSource, RulesError, Verdict};
-use tollgate::{BudgetReport, Caller, Surface, Units};
+use tollgate::policy::{Circumstances, Origin, Policy, Provenance, RuleFault, RuleSource, RulesError};
+use tollgate::{Caller, Surface};
 
-use super::{budget, call, configuration, open_quietly, unhurried, user};
+use self::story::Bill;
+use super::{call, configuration, open_quietly, unhurried, user};
 use crate::args::{ExplainArgs, Format, Global, PolicyAction};
 use crate::failure::{Failure, USAGE};
-use crate::output::{self, Style, style, visible};
+use crate::output::{self, visible};
 
 /// Exit status of a case that is not as expected.
 const FAILED: u8 = 1;
@@ -103,19 +104,19 @@ fn test(global: &Global, loaded: &Loaded, cases: Option<PathBuf>) -> Result<u8, 
     };
     let examples: usize = policy.rules().iter().map(|rule| rule.examples).sum();
     let report = match cases::find(cases, loaded.rule_file().as_deref())? {
-        Some(path) => cases::run(&path, &policy)?,
+        Some(path) => cases::run(&path, &cases::Subject::new(policy, loaded)?)?,
         None => cases::Report::default(),
     };
     let is_well = report.failed.is_empty();
     match output::format(global) {
         Format::Json => output::json(&json!({
-            "ok": is_well, "examples": examples, "cases": report.cases, "failed": report.failed,
+            "ok": is_well, "examples": examples, "cases": report.outcomes.len(), "failed": report.failed,
         }))?,
         Format::Text => {
             for failed in &report.failed {
                 output::line(&visible(&failed.to_string()))?;
             }
-            let cases = report.cases;
+            let cases = report.outcomes.len();
             let failed = report.failed.len();
             output::line(&format!("{examples} examples and {cases} cases, {failed} not as expected"))?;
         }
@@ -130,10 +131,10 @@ async fn explain(global: &Global, args: ExplainArgs) -> Result<u8, Failure> {
     })?;
     let loaded = configuration(global)?;
     let role = global.role.clone().unwrap_or_else(|| loaded.config.role.get_ref().clone());
-    let environment = loaded.config.environment.clone();
+    let environment = args.environment.or_else(|| loaded.config.environment.clone());
     let house = open_quietly(global, unhurried(loaded)).await?;
     let mut caller: Caller = super::caller(&house, &role, Surface::Cli)?;
-    caller.subject = user();
+    caller.subject = args.subject.unwrap_or_else(user);
     caller.tenant = args.tenant;
     // Servers say what they have when they are asked.
     house.list(&caller).await;
@@ -151,88 +152,64 @@ async fn explain(global: &Global, args: ExplainArgs) -> Result<u8, Failure> {
         let at = if violation.path.is_empty() { String::new() } else { format!(" at {}", violation.path) };
         output::warn(global, &format!("such a call ends before policy is asked{at}: {}", violation.message));
     }
+    let policy = house.gate().policy();
+    let from = origins(&args.from, &policy.arguments(&entry.definition))?;
     let circumstances = Circumstances {
         environment: environment.as_deref(),
         now,
         is_tainted: args.tainted,
-        ..Circumstances::default()
+        provenance: Provenance::Given(&from),
     };
-    let policy = house.gate().policy();
     let explanation = policy.explain(&caller, &entry.definition, &arguments, &circumstances);
+    let verdict = story::verdict(&explanation, args.approved);
     let budgets = house.gate().budgets(&caller, &args.tool).await.map_err(tollgate::Error::from)?;
-    let cost = entry.definition.cost_of(&arguments);
+    let bill = Bill { cost: entry.definition.cost_of(&arguments), budgets };
     match output::format(global) {
-        Format::Json if budgets.is_empty() => output::json(&explanation)?,
-        Format::Json => output::json(&Charged { explanation: &explanation, cost: cost.ok(), budgets: &budgets })?,
-        Format::Text => output::out(&(story(&explanation) + &bill(cost, &budgets)))?,
+        Format::Json => {
+            let mut report = match serde_json::to_value(&explanation) {
+                Ok(Value::Object(report)) => report,
+                other => return Err(Failure::internal(format!("an explanation is no object: {other:?}"))),
+            };
+            report.insert("approved".to_owned(), args.approved.into());
+            report.insert("verdict".to_owned(), verdict.into());
+            if !bill.budgets.is_empty() {
+                // Null where the arguments do not say it.
+                report.insert("cost".to_owned(), json!(bill.cost.ok()));
+                report.insert("budgets".to_owned(), json!(bill.budgets));
+            }
+            output::json(&report)?;
+        }
+        Format::Text => output::out(&story::tell(&explanation, args.approved, &bill))?,
     }
     Ok(if explanation.call.effect == "deny" { DENIED } else { 0 })
 }
 
-/// An explanation, and what the call would cost.
-#[derive(Serialize)]
-struct Charged<'a> {
-    #[serde(flatten)]
-    explanation: &'a Explanation,
-    /// None where the arguments do not say it.
-    cost: Option<Units>,
-    budgets: &'a [BudgetReport],
-}
-
-fn bill(cost: Result<Units, String>, budgets: &[BudgetReport]) -> String {
-    if budgets.is_empty() {
-        return String::new();
-    }
-    let cost = cost.map_or_else(|why| format!("cannot be said: {why}"), |cost| format!("{cost} units"));
-    let lines = std::iter::once(format!("the call: {}", visible(&cost))).chain(budget::lines(budgets));
-    let lines: String = lines.map(|line| format!("  {line}\n")).collect();
-    format!("\n{}\n{lines}", bold("What it costs"))
-}
-
-fn bold(text: &str) -> String {
-    style(Style::Bold, text, std::io::stdout().is_terminal())
-}
-
-fn story(explanation: &Explanation) -> String {
-    let is_terminal = std::io::stdout().is_terminal();
-    let said = |verdict: &Verdict| {
-        let colour = match verdict.effect {
-            "allow" => Style::Green,
-            "ask" => Style::Yellow,
-            _ => Style::Red,
+/// Where values come from, of texts such as `amount=user` and `recipients=user,outside`.
+fn origins(said: &[String], known: &[(&str, &str)]) -> Result<BTreeMap<String, BTreeSet<Origin>>, Failure> {
+    let mut from = BTreeMap::new();
+    for one in said {
+        let fault = |message: String, hint: String| Failure::usage(format!("`--from {one}`: {message}")).hint(hint);
+        let Some((name, origins)) = one.split_once('=') else {
+            return Err(fault(
+                "it says of no argument where it comes from".into(),
+                "such as --from amount=user".into(),
+            ));
         };
-        let effect = style(colour, verdict.effect, is_terminal);
-        format!("{effect}  {} ({})", visible(&verdict.reason), visible(&verdict.rule))
-    };
-    let head = format!("{} as {}", visible(&explanation.tool), explanation.role);
-    let listed = if explanation.list.effect == "deny" { "not listed" } else { "listed" };
-    let mut text = format!("{}: {listed}\n  {}\n", bold(&head), said(&explanation.call));
-    if !explanation.rules.is_empty() {
-        text.push_str(&format!("\n{}\n", bold("Rules that concern it")));
-    }
-    for rule in &explanation.rules {
-        let applies = match (rule.applies, rule.applies_approved) {
-            (Applied::Error, _) | (_, Applied::Error) => "cannot be evaluated, and so denies",
-            (Applied::Yes, Applied::Yes) => "applies",
-            (Applied::Yes, Applied::No) => "applies until a human says yes",
-            (Applied::No, Applied::Yes) => "applies once a human says yes",
-            (Applied::No, Applied::No) => "does not apply",
-        };
-        text.push_str(&format!("  {} {} {applies}\n", rule.effect, bold(&visible(&rule.id))));
-        if let Some(error) = &rule.error {
-            text.push_str(&format!("    {}\n", visible(error)));
+        if !known.iter().any(|(known, _)| *known == name) {
+            let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
+            let hint = match names.as_slice() {
+                [] => "rules see no argument of this tool; [[policy.argument]] declares them".to_owned(),
+                names => format!("rules see {}", names.join(", ")),
+            };
+            return Err(fault(format!("rules know no argument `{name}` of this tool"), hint));
         }
-        for line in rule.text.lines() {
-            text.push_str(&format!("    {}\n", style(Style::Dim, &visible(line), is_terminal)));
+        let read = origins.split(',').map(|origin| serde_json::from_value(origin.trim().into()));
+        let read: BTreeSet<Origin> = read.collect::<Result<_, _>>().map_err(|_| {
+            fault(format!("`{origins}` names no origin"), "user, operator, outside, tool or model".into())
+        })?;
+        if from.insert(name.to_owned(), read).is_some() {
+            return Err(fault("it is said twice".into(), "--from recipients=user,outside says both".into()));
         }
     }
-    if !explanation.changes.is_empty() {
-        text.push_str(&format!("\n{}\n", bold("What would change the answer")));
-    }
-    for change in &explanation.changes {
-        text.push_str(&format!("  {}\n", visible(change)));
-    }
-    let role = explanation.role_as_rule.lines().map(|line| format!("  {}\n", style(Style::Dim, line, is_terminal)));
-    text.push_str(&format!("\n{}\n{}", bold("What the role grants"), role.collect::<String>()));
-    text
+    Ok(from)
 }

@@ -1,7 +1,6 @@
 //! `tollgate policy`: checked with places, tested with cases, explained; and rules that change while somebody is served.
 
 use std::io::{BufRead, BufReader, Write};
-use std::path::Path;
 
 use serde_json::{Value, json};
 
@@ -38,26 +37,6 @@ fn shop(rules: &str) -> Shop {
     let shop = Shop::with(CONFIG);
     std::fs::write(shop.path().join("rules.cedar"), rules).unwrap();
     shop
-}
-
-#[test]
-fn the_examples_do_what_their_cases_say() {
-    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/policies");
-    let folders = |of: &Path| std::fs::read_dir(of).unwrap().map(|folder| folder.unwrap().path()).collect::<Vec<_>>();
-    let suites = folders(&examples.join("agentdojo"));
-    let mut tested = 0;
-    for folder in folders(&examples).into_iter().filter(|folder| !folder.ends_with("agentdojo")).chain(suites) {
-        let config = folder.join("tollgate.toml");
-        let config = config.to_str().unwrap();
-        let shop = Shop::bare();
-        let done = shop.tollgate(&["--config", config, "policy", "test"]);
-        assert_eq!(done.code, 0, "{config}: {} {}", done.stdout, done.stderr);
-        let report = done.json();
-        assert!(report["cases"].as_u64().unwrap() >= 6 && report["examples"].as_u64().unwrap() >= 6, "{report}");
-        assert!(!shop.path().join(".tollgate").exists(), "to test makes no data folder");
-        tested += 1;
-    }
-    assert!(tested >= 7);
 }
 
 #[test]

@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use tollgate::limits;
-use tollgate::policy::{Effect, Example, Policy, ToolFacts};
+use tollgate::config::{Loaded, Runs};
+use tollgate::policy::{Decision, Effect, Example, Policy, ToolFacts};
+use tollgate::{Catalog, SourceKind, ToolDefinition, limits};
 
 use crate::failure::Failure;
 
@@ -15,7 +17,7 @@ use crate::failure::Failure;
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Cases {
-    /// What the tools of the cases are, by name.
+    /// What the tools of the cases are, by name; of a `[[tool]]` of the configuration its definition says it.
     #[serde(default)]
     tools: BTreeMap<String, ToolFacts>,
     /// The cases.
@@ -25,8 +27,18 @@ struct Cases {
 /// What came of all cases.
 #[derive(Default)]
 pub(crate) struct Report {
-    pub(crate) cases: usize,
+    pub(crate) outcomes: Vec<Outcome>,
     pub(crate) failed: Vec<Failed>,
+}
+
+/// What came of one case.
+pub(crate) struct Outcome {
+    pub(crate) name: String,
+    pub(crate) example: Example,
+    /// `allow`, `ask`, `deny`, or `invalid`.
+    pub(crate) found: String,
+    /// The rule that decided.
+    pub(crate) rule: String,
 }
 
 /// A case that is not as expected.
@@ -55,15 +67,49 @@ impl fmt::Display for Failed {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Expected {
-    /// `allow`, `ask` or `deny`.
+    /// `allow`, `ask` or `deny`; or `invalid`, where the tool's schema refuses the call before policy is asked.
     expect: String,
     /// The rule that decides.
     rule: Option<String>,
     /// Whether the tool is listed.
     listed: Option<bool>,
+    /// How many persons must say yes.
+    approvers: Option<u32>,
+    /// What an approver must type.
+    typed: Option<String>,
 }
 
-const EXPECTED: [&str; 3] = ["expect", "rule", "listed"];
+const EXPECTED: [&str; 5] = ["expect", "rule", "listed", "approvers", "typed"];
+const EFFECTS: [&str; 4] = ["allow", "ask", "deny", "invalid"];
+
+/// The rule of a call that does not come so far as to be judged.
+const SCHEMA: &str = "schema";
+
+/// What cases are tried on: a policy, and the tools that the configuration defines.
+pub(crate) struct Subject {
+    policy: Policy,
+    catalog: Catalog,
+    environment: Option<String>,
+}
+
+impl Subject {
+    /// Takes the tools of the configuration, as the gate would.
+    pub(crate) fn new(policy: Policy, loaded: &Loaded) -> Result<Self, Failure> {
+        let catalog = Catalog::new();
+        for tool in loaded.tools()? {
+            let mut definition = tool.definition;
+            definition.source.kind = match tool.runs {
+                Runs::Command(_) => SourceKind::Program,
+                Runs::Http(_) => SourceKind::Http,
+            };
+            let name = definition.name.clone();
+            let bad = |why: String| Failure::usage(format!("the tool `{name}`: {why}"));
+            policy.compile(&definition).map_err(|error| bad(error.to_string()).hint(error.hint()))?;
+            catalog.register(definition).map_err(|error| bad(error.to_string()))?;
+        }
+        Ok(Self { policy, catalog, environment: loaded.config.environment.clone() })
+    }
+}
 
 /// The cases that are meant: the named file, else the one beside the rules, if there is one.
 pub(crate) fn find(named: Option<PathBuf>, rules: Option<&Path>) -> Result<Option<PathBuf>, Failure> {
@@ -75,7 +121,7 @@ pub(crate) fn find(named: Option<PathBuf>, rules: Option<&Path>) -> Result<Optio
 }
 
 /// Tries every case.
-pub(crate) fn run(path: &Path, policy: &Policy) -> Result<Report, Failure> {
+pub(crate) fn run(path: &Path, subject: &Subject) -> Result<Report, Failure> {
     let shown = path.display();
     let fault =
         |why: String| Failure::usage(format!("{shown}: {why}")).hint("docs/policy.md says how cases are written");
@@ -90,66 +136,114 @@ pub(crate) fn run(path: &Path, policy: &Policy) -> Result<Report, Failure> {
     } else {
         toml::from_str(&text).map_err(|error| fault(error.to_string().trim_end().to_owned()))?
     };
-    let mut report = Report { cases: cases.case.len(), ..Report::default() };
-    for (number, case) in cases.case.iter().enumerate() {
+    let mut report = Report::default();
+    for (number, case) in cases.case.into_iter().enumerate() {
         let name =
             case.get("name").and_then(Value::as_str).map_or_else(|| format!("case {}", number + 1), str::to_owned);
-        let failed = one(&name, case.clone(), &cases.tools, policy);
-        report.failed.extend(failed.map_err(|why| fault(format!("{name}: {why}")))?);
+        let (expected, example) = read(case).map_err(|why| fault(format!("{name}: {why}")))?;
+        let (outcome, failed) =
+            subject.one(&name, &expected, example, &cases.tools).map_err(|why| fault(format!("{name}: {why}")))?;
+        report.outcomes.push(outcome);
+        report.failed.extend(failed);
     }
     Ok(report)
 }
 
-fn one(
-    name: &str,
-    mut case: Map<String, Value>,
-    tools: &BTreeMap<String, ToolFacts>,
-    policy: &Policy,
-) -> Result<Vec<Failed>, String> {
+fn read(mut case: Map<String, Value>) -> Result<(Expected, Example), String> {
     case.remove("name");
     let expected: Map<String, Value> =
         EXPECTED.iter().filter_map(|key| Some(((*key).to_owned(), case.remove(*key)?))).collect();
-    let Expected { expect, rule, listed, .. } =
-        serde_json::from_value(expected.into()).map_err(|error| error.to_string())?;
-    if !["allow", "ask", "deny"].contains(&expect.as_str()) {
-        return Err(format!("`expect` is allow, ask or deny, not `{expect}`"));
+    let expected: Expected = serde_json::from_value(expected.into()).map_err(|error| error.to_string())?;
+    if !EFFECTS.contains(&expected.expect.as_str()) {
+        return Err(format!("`expect` is {}, not `{}`", EFFECTS.join(", "), expected.expect));
     }
     if case.contains_key("approved") {
         return Err("a case is not approved: `expect = \"ask\"` says that a human's yes would do".to_owned());
     }
-    let example: Example = serde_json::from_value(case.into()).map_err(|error| error.to_string())?;
-    if !policy.has_role(&example.role) {
-        return Err(format!("no role is named `{}`; there is {}", example.role, policy.role_names().join(", ")));
-    }
-    let mut facts =
-        tools.get(&example.tool.name).filter(|_| example.tool == named(&example)).unwrap_or(&example.tool).clone();
-    facts.name.clone_from(&example.tool.name);
-    let (caller, tool, circumstances) = (example.caller(), facts.definition(), example.circumstances());
-    let call = policy.decide(&caller, &tool, Some(&example.args), &circumstances);
-    let list = policy.decide(&caller, &tool, None, &circumstances);
-    let failed = |expected: &str, found: &str, by: &tollgate::policy::Decision| Failed {
-        case: name.to_owned(),
-        expected: expected.to_owned(),
-        found: found.to_owned(),
-        rule: by.rule.clone(),
-        reason: by.reason.clone(),
-    };
-    let mut wrong = Vec::new();
-    if call.effect.as_str() != expect {
-        wrong.push(failed(&expect, call.effect.as_str(), &call));
-    }
-    if let Some(rule) = rule.filter(|rule| *rule != call.rule) {
-        wrong.push(failed(&rule, &call.rule, &call));
-    }
-    let is_listed = list.effect != Effect::Deny;
-    if listed.is_some_and(|wanted| wanted != is_listed) {
-        let words = |is_listed| if is_listed { "listed" } else { "not listed" };
-        wrong.push(failed(words(!is_listed), words(is_listed), &list));
-    }
-    Ok(wrong)
+    let example = serde_json::from_value(case.into()).map_err(|error| error.to_string())?;
+    Ok((expected, example))
 }
 
-/// A tool of which the case says nothing but its name.
-fn named(example: &Example) -> ToolFacts {
-    ToolFacts { name: example.tool.name.clone(), ..ToolFacts::default() }
+impl Subject {
+    fn one(
+        &self,
+        name: &str,
+        expected: &Expected,
+        mut example: Example,
+        tools: &BTreeMap<String, ToolFacts>,
+    ) -> Result<(Outcome, Vec<Failed>), String> {
+        let policy = &self.policy;
+        if !policy.has_role(&example.role) {
+            return Err(format!("no role is named `{}`; there is {}", example.role, policy.role_names().join(", ")));
+        }
+        if example.environment.is_none() {
+            example.environment.clone_from(&self.environment);
+        }
+        let (tool, invalid) = self.tool(&mut example, tools);
+        let (caller, circumstances) = (example.caller(), example.circumstances());
+        let mut call = policy.decide(&caller, &tool, Some(&example.args), &circumstances);
+        let list = policy.decide(&caller, &tool, None, &circumstances);
+        let mut found = call.effect.as_str();
+        if let Some(why) = invalid {
+            (found, call.rule, call.reason) = ("invalid", SCHEMA.to_owned(), why);
+        }
+        let failed = |expected: &str, found: &str, by: &Decision| Failed {
+            case: name.to_owned(),
+            expected: expected.to_owned(),
+            found: found.to_owned(),
+            rule: by.rule.clone(),
+            reason: by.reason.clone(),
+        };
+        let mut wrong = Vec::new();
+        let mut compare = |expected: &str, found: &str, by: &Decision| {
+            if expected != found {
+                wrong.push(failed(expected, found, by));
+            }
+        };
+        compare(&expected.expect, found, &call);
+        if let Some(rule) = &expected.rule {
+            compare(rule, &call.rule, &call);
+        }
+        if let Some(wanted) = expected.listed {
+            let words = |is_listed| if is_listed { "listed" } else { "not listed" };
+            compare(words(wanted), words(list.effect != Effect::Deny), &list);
+        }
+        if let Some(count) = expected.approvers {
+            let found = tool.security.approvers.map_or(1, NonZeroU32::get);
+            compare(&format!("{count} approvers"), &format!("{found} approvers"), &call);
+        }
+        if let Some(typed) = &expected.typed {
+            let found = typed_by(&tool, &example.args).unwrap_or_else(|| "nothing to type".to_owned());
+            compare(typed, &found, &call);
+        }
+        let outcome = Outcome { name: name.to_owned(), found: found.to_owned(), rule: call.rule, example };
+        Ok((outcome, wrong))
+    }
+
+    /// The tool that a case means, and why its schema refuses the arguments; they are made what the gate makes of them.
+    fn tool(&self, example: &mut Example, tools: &BTreeMap<String, ToolFacts>) -> (ToolDefinition, Option<String>) {
+        let name = example.tool.name.clone();
+        let is_bare = example.tool == ToolFacts { name: name.clone(), ..ToolFacts::default() };
+        let described = tools.get(&name).filter(|_| is_bare);
+        if let Some(entry) = self.catalog.get(&name).filter(|_| is_bare && described.is_none()) {
+            entry.input.coerce(&mut example.args);
+            entry.input.fill_defaults(&mut example.args);
+            let violations = entry.input.validate(&example.args);
+            let why = violations.first().map(|violation| format!("{}: {}", violation.path, violation.message));
+            return (entry.definition.as_ref().clone(), why);
+        }
+        let facts = described.unwrap_or(&example.tool).clone();
+        (ToolFacts { name, ..facts }.definition(), None)
+    }
+}
+
+/// What an approver of the call must type: the value at the pointer, else the tool's name.
+fn typed_by(tool: &ToolDefinition, arguments: &Value) -> Option<String> {
+    let pointer = tool.security.typed_confirmation.as_deref()?;
+    let typed = match arguments.pointer(pointer).filter(|_| !pointer.is_empty()) {
+        Some(Value::String(text)) => text.clone(),
+        Some(value @ (Value::Number(_) | Value::Bool(_))) => value.to_string(),
+        _ => tool.name.clone(),
+    };
+    Some(typed)
 }
