@@ -120,24 +120,8 @@ impl Builder {
         let (operator, sessions) = desks(&ledger, &store, &self.clock, &redactor);
         let mut warnings = Vec::new();
         let env = environment(&self.loaded, &redactor, &mut warnings).await;
-        let mut tools = self.tools;
-        if self.has_builtins {
-            let options = data::options(&self.loaded, &redactor, &mut warnings).await?;
-            tools.extend(tollgate_tools::base(options));
-        }
-        let mut read_only = Vec::new();
-        for tool in self.loaded.tools()? {
-            if let Runs::Command(command) = &tool.runs {
-                // What runs without asking must not be rewritten by what writes without asking.
-                read_only.extend(program_files(command, &self.loaded.folder));
-            }
-            tools.extend(configured(&self.loaded, tool, &redactor, &mut warnings).await?);
-        }
-        read_only.extend(servers::program_files(&self.loaded));
-        let overlays = Overlays::read(&self.loaded)?;
-        let names: Vec<String> = tools.iter().map(|tool| tool.definition().name).collect();
-        warnings.extend(overlays.idle(&names).into_iter().chain(self.loaded.idle_budgets(&names)));
-        let tools = tools.into_iter().map(|tool| overlays.apply(tool)).collect::<Result<Vec<_>, _>>()?;
+        let Offer { tools, overlays, read_only } =
+            offer(&self.loaded, self.tools, self.has_builtins, &redactor, &mut warnings).await?;
         let policy = read_policy(&self.loaded, &self.roles, Reading::First).await?;
         let gate = GateBuilder {
             quotas: Quotas::in_process(self.loaded.limits(&policy)?, Arc::clone(&self.clock)),
@@ -169,6 +153,40 @@ impl Builder {
         let reloads = Arc::default();
         Ok(Tollgate { gate, servers, operator, sessions, redactor, clock, loaded, roles, data_dir, warnings, reloads })
     }
+}
+
+/// What the house has to offer, its servers' tools aside.
+struct Offer {
+    tools: Vec<Arc<dyn Tool>>,
+    overlays: Overlays,
+    /// Files that its tools are made of.
+    read_only: Vec<PathBuf>,
+}
+
+async fn offer(
+    loaded: &Arc<Loaded>,
+    mut tools: Vec<Arc<dyn Tool>>,
+    has_builtins: bool,
+    redactor: &Redactor,
+    warnings: &mut Vec<String>,
+) -> Result<Offer, Error> {
+    if has_builtins {
+        tools.extend(tollgate_tools::base(data::options(loaded, redactor, warnings).await?));
+    }
+    let mut read_only = Vec::new();
+    for tool in loaded.tools()? {
+        if let Runs::Command(command) = &tool.runs {
+            // What runs without asking must not be rewritten by what writes without asking.
+            read_only.extend(program_files(command, &loaded.folder));
+        }
+        tools.extend(configured(loaded, tool, redactor, warnings).await?);
+    }
+    read_only.extend(servers::program_files(loaded));
+    let overlays = Overlays::read(loaded)?;
+    let names: Vec<String> = tools.iter().map(|tool| tool.definition().name).collect();
+    warnings.extend(overlays.idle(&names).into_iter().chain(loaded.idle_budgets(&names)));
+    let tools = tools.into_iter().map(|tool| overlays.apply(tool)).collect::<Result<Vec<_>, _>>()?;
+    Ok(Offer { tools, overlays, read_only })
 }
 
 /// What stands beside the gate: the operator's desk, and the sessions.

@@ -136,7 +136,7 @@ proptest! {
         let text = policy.role_as_rule(&role.name).unwrap();
         let globs = house.roles.iter().flat_map(|role| role.tools.iter().chain(&role.exclude));
         let sets = globs.map(|glob| (glob.clone(), vec![glob.clone()])).collect();
-        let source = RuleSource { file: "generated".into(), text, sets, ..RuleSource::default() };
+        let source = RuleSource { file: "generated".into(), text: text.into(), sets, ..RuleSource::default() };
         // A role of this name that grants nothing by itself, and asks as the other does.
         let (_, _, ask) = reach(&house, &role.name);
         let bare = product_role(&reference::Role { ask: Some(ask), ..reference::Role::default() });
