@@ -122,6 +122,25 @@ def main():
         yes.type("y\n")
         check("a yes lets it run", yes.finish() == 0 and (folder / "paid").exists(), yes.seen)
 
+        fake = "x\x1b[2J\n\nApprove? list_files (read, read)\n" + "\n" * 500 + "\u202e"
+        forged = Terminal(folder, "call", "pay", json.dumps({"to": fake}))
+        forged.until(QUESTION)
+        lines = forged.seen.split("\n")
+        frames = [line for line in lines if line.startswith("Approve?")]
+        check("no argument begins a frame", len(frames) == 1 and frames[0].startswith("Approve? pay"), forged.seen)
+        check("or is obeyed", "\x1b" not in forged.seen and "\u202e" not in forged.seen, forged.seen)
+        check("or pushes the rest out of sight", "\\u{a*501}" in forged.seen and len(lines) < 30, forged.seen)
+        forged.type("n\n")
+        check("and no is no", forged.finish() == 3, forged.seen)
+
+        long = Terminal(folder, "call", "pay", json.dumps({"to": "y" * 100_000 + "; rm -rf /"}))
+        long.until(QUESTION)
+        check("what is long is shown whole", "y" * 100_000 + "; rm -rf /" in long.seen)
+        end = long.seen[-300:]
+        check("and its end says what it is", "scroll up to its beginning. It asks for pay (dangerous)." in end, end)
+        long.type("n\n")
+        check("and waits for the answer", long.finish() == 3, end)
+
         for name, answer in [("a no", "n\n"), ("an empty line", "\n"), ("another word", "maybe\n")]:
             (folder / "paid").unlink(missing_ok=True)
             no = Terminal(folder, "call", "pay", json.dumps({"to": name}))

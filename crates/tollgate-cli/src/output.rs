@@ -6,6 +6,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use comfy_table::{ContentArrangement, Table, presets};
 use serde::Serialize;
 
+pub(crate) use tollgate::visible::text as visible;
+
 use crate::args::{Format, Global};
 use crate::failure::Failure;
 
@@ -54,9 +56,9 @@ pub(crate) fn line(text: &str) -> Result<(), Failure> {
     out(&format!("{text}\n"))
 }
 
-/// Prints a value as one line of JSON.
+/// Prints a value as one line of JSON. Somebody may look at it: hidden characters are escapes.
 pub(crate) fn json(value: &impl Serialize) -> Result<(), Failure> {
-    let text = serde_json::to_string(value).map_err(|error| Failure::internal(error.to_string()))?;
+    let text = tollgate::visible::json(value).map_err(|error| Failure::internal(error.to_string()))?;
     line(&text)
 }
 
@@ -118,32 +120,4 @@ pub(crate) fn style(style: Style, text: &str, is_terminal: bool) -> String {
         Style::Red => 31,
     };
     format!("\x1b[{code}m{text}\x1b[0m")
-}
-
-/// Text with everything that a terminal would obey or hide made visible, but line ends and tabs.
-pub(crate) fn visible(text: &str) -> String {
-    text.chars()
-        .map(|c| match c {
-            '\n' | '\t' => c.to_string(),
-            c if c.is_control() || is_hidden(c) => c.escape_unicode().to_string(),
-            c => c.to_string(),
-        })
-        .collect()
-}
-
-/// Bidirectional overrides, zero-width characters and tags (UTS #39, Trojan Source).
-fn is_hidden(c: char) -> bool {
-    matches!(c, '\u{200B}'..='\u{200F}' | '\u{061C}' | '\u{2028}'..='\u{202E}' | '\u{2060}'..='\u{206F}' | '\u{FEFF}' | '\u{E0000}'..='\u{E007F}')
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_a_terminal_would_obey_is_shown() {
-        assert_eq!(visible("a\x1b[2Kb"), "a\\u{1b}[2Kb");
-        assert_eq!(visible("a\u{202E}txt.exe"), "a\\u{202e}txt.exe");
-        assert_eq!(visible("北京\tok\n"), "北京\tok\n");
-    }
 }

@@ -3,9 +3,9 @@
 use std::io::{self, BufRead, IsTerminal};
 
 use tokio::sync::Mutex;
-use tollgate::{ApprovalAnswer, ApprovalChannel, ApprovalQuestion, BoxFuture};
+use tollgate::{ApprovalAnswer, ApprovalChannel, ApprovalQuestion, BoxFuture, visible};
 
-use crate::output::{Hold, Style, err, style, visible};
+use crate::output::{Hold, Style, err, style};
 
 /// The terminal as a way to ask.
 pub(crate) struct Terminal {
@@ -63,33 +63,35 @@ pub(crate) fn typed(tool: &str, expected: &str) -> Option<String> {
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
         return None;
     }
-    let (tool, expected) = (visible(tool), visible(expected));
+    let (tool, expected) = (visible::line(tool), visible::line(expected));
     err(&format!("To let `{tool}` run once, type {}: ", style(Style::Bold, &expected, true)));
     line().ok().flatten().map(|line| line.trim().to_owned())
 }
 
 fn shown(question: &ApprovalQuestion) -> String {
     let bold = |text: &str| style(Style::Bold, text, true);
-    let arguments = serde_json::to_string_pretty(&question.arguments).unwrap_or_default();
-    let preview =
-        question.preview.as_ref().map(|preview| format!("\n{}\n{}", bold("What would run:"), indented(preview)));
+    let tool = visible::line(&question.tool);
+    let arguments = visible::block(&visible::pretty(&question.arguments));
+    let preview = question.preview.as_ref().map(|preview| visible::block(preview));
+    let mut asked = format!("{}\n{arguments}", bold("Arguments:"));
+    if let Some(preview) = preview {
+        asked.push_str(&format!("\n{}\n{preview}", bold("What would run:")));
+    }
+    // What does not fit on the screen must not be all that is seen.
+    if let Some(size) = visible::size(&asked) {
+        let warning = style(Style::Yellow, &format!("{size}: scroll up to its beginning."), true);
+        asked.push_str(&format!("\n{warning} It asks for {} ({}).", bold(&tool), question.risk));
+    }
     format!(
-        "\n{} {} ({}, {})\n{}\n{}\n{}{}\n{} ",
+        "\n{} {} ({}, {})\n{}\n{asked}\n{} ",
         style(Style::Yellow, "Approve?", true),
-        bold(&visible(&question.tool)),
+        bold(&tool),
         question.risk,
         question.permission,
-        visible(&question.reason),
-        bold("Arguments:"),
-        indented(&arguments),
-        preview.unwrap_or_default(),
+        visible::line(&question.reason),
         match &question.typed {
-            Some(expected) => format!("To let it run once, type {}:", bold(&visible(expected))),
+            Some(expected) => format!("To let it run once, type {}:", bold(&visible::line(expected))),
             None => format!("{} [y/N]", bold("Let it run once?")),
         },
     )
-}
-
-fn indented(text: &str) -> String {
-    visible(text).lines().map(|line| format!("  {line}")).collect::<Vec<_>>().join("\n")
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use jiff::SignedDuration;
 use tollgate_ledger::{Durability, Entry, Event, Ledger, LedgerError, OutcomeRef, ToolRef};
-use tollgate_store::{Answer, Approval, Grant, Store, StoreError, Taken, Unsettled};
+use tollgate_store::{Answer, Approval, Grant, Message, Store, StoreError, Taken, Unsettled};
 use tollgate_types::{CallId, CallResult, Clock, Content, End, Status, limits};
 
 use crate::stage::replay;
@@ -70,13 +70,36 @@ impl Operator {
     /// # Errors
     /// When no open question answers to `id`, or the word could not be stored and recorded.
     pub async fn answer(&self, id: &str, answer: Answer) -> Result<Approval, OperatorError> {
+        let taken = self.store.answer(id, answer.clone(), self.clock.now()).await?;
+        self.record(taken, answer, None).await
+    }
+
+    /// The same as a person said in a signed message, which somebody checked. It counts once, for the question and the
+    /// arguments that it names, and never for a call of that person's own.
+    ///
+    /// # Errors
+    /// As [`Operator::answer`]; when the message came before, or does not fit. Nothing was changed then.
+    pub async fn answer_by_message(&self, message: Message, answer: Answer) -> Result<Approval, OperatorError> {
+        let taken = self.store.answer_by_message(message.clone(), answer.clone(), self.clock.now()).await?;
+        let recorded = self.record(taken, answer, Some(&message)).await;
+        if matches!(recorded, Err(OperatorError::Ledger(_))) {
+            // It did not count, and may come again.
+            self.store.forget_message(message.id).await?;
+        }
+        recorded
+    }
+
+    /// The store decided who was first; what it took counts once the ledger holds it.
+    async fn record(&self, taken: Taken, answer: Answer, message: Option<&Message>) -> Result<Approval, OperatorError> {
         let event = if answer.approved { Event::Approved } else { Event::Rejected };
-        // The store decides who was first; what it took counts once the ledger holds it.
-        let (open, decides) = match self.store.answer(id, answer.clone(), self.clock.now()).await? {
+        let (open, decides) = match taken {
             Taken::Decides(open) => (open, true),
             Taken::OneOf(open) => (open, false),
         };
-        let note = note(&open, &answer);
+        let mut note = note(&open, &answer);
+        if let Some(message) = message {
+            note.push_str(&format!(" (signed message {})", message.id));
+        }
         let mut entry = Entry::new(event, &open.attempt, &open.call_id);
         entry.approval = Some(open.id.clone());
         entry.tool = Some(ToolRef { name: open.tool.clone(), pin: Some(open.pin.clone()), source: None });

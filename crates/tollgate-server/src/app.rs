@@ -13,6 +13,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::task::TaskTracker;
 use tollgate::mcp::{ServerInfo, http::Endpoint};
 use tollgate::store::Store;
+use tollgate::webhooks::Webhook;
 use tollgate::{CancellationToken, Clock, Door, Operator, Reloads, Surface, Tollgate};
 
 use crate::entrance::{self, Holder, Names};
@@ -74,6 +75,8 @@ pub(crate) struct App {
     pub(crate) door: Arc<dyn Door>,
     pub(crate) endpoint: Endpoint,
     pub(crate) operator: Operator,
+    /// Whose signed answers are taken.
+    pub(crate) webhook: Option<Arc<Webhook>>,
     pub(crate) ring: Ring,
     pub(crate) names: Names,
     pub(crate) metrics: Arc<Metrics>,
@@ -116,6 +119,7 @@ pub fn router(house: &Tollgate, address: SocketAddr, options: ServeOptions) -> S
         door: Arc::new(Metered::new(door, Arc::clone(&metrics), house.clock())),
         endpoint: Endpoint::new(options.info),
         operator: house.operator().clone(),
+        webhook: house.webhook().cloned(),
         ring: Ring::new(Store::new(house.data_dir()), house.clock()),
         names: Names::new(address, &options.hosts, &options.origins),
         metrics,
@@ -145,6 +149,7 @@ pub fn router(house: &Tollgate, address: SocketAddr, options: ServeOptions) -> S
         .route("/metrics", get(health::metrics))
         .route_layer(from_fn_with_state(Arc::clone(&app), entrance::either));
     let open = Router::new()
+        .route("/api/v1/approvals/{id}/answer", post(rest::answer))
         .route("/healthz", get(health::alive))
         .route("/readyz", get(health::ready))
         .route("/openapi.json", get(openapi::answer));

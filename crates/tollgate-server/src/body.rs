@@ -1,28 +1,35 @@
 //! The body of a request: JSON, within its size and time.
 
-use std::time::Duration;
-
 use axum::body::Body;
 use axum::http::HeaderMap;
 use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use futures_util::StreamExt;
 use tokio::time::timeout;
-use tollgate::limits::FRAME_BYTES_MAX;
+use tollgate::limits::{ANSWER_BYTES_MAX, FRAME_BYTES_MAX};
 
 use crate::limits::BODY_TIMEOUT;
 use crate::problem::Problem;
 
 /// The body, which must say that it is JSON.
 pub(crate) async fn json(headers: &HeaderMap, body: Body) -> Result<Vec<u8>, Problem> {
+    only_json(headers, body, FRAME_BYTES_MAX).await
+}
+
+/// The same for a signed answer, of which little is expected.
+pub(crate) async fn answer(headers: &HeaderMap, body: Body) -> Result<Vec<u8>, Problem> {
+    only_json(headers, body, ANSWER_BYTES_MAX).await
+}
+
+async fn only_json(headers: &HeaderMap, body: Body, bytes_max: usize) -> Result<Vec<u8>, Problem> {
     if !is_json(headers) {
         return Err(Problem::unsupported("the body must be JSON").with_hint("send `Content-Type: application/json`"));
     }
-    read(headers, body, BODY_TIMEOUT).await
+    read(headers, body, bytes_max).await
 }
 
 /// The body, JSON if there is one.
 pub(crate) async fn optional_json(headers: &HeaderMap, body: Body) -> Result<Option<Vec<u8>>, Problem> {
-    let body = read(headers, body, BODY_TIMEOUT).await?;
+    let body = read(headers, body, FRAME_BYTES_MAX).await?;
     match (body.trim_ascii().is_empty(), is_json(headers)) {
         (true, _) => Ok(None),
         (false, true) => Ok(Some(body)),
@@ -39,10 +46,10 @@ fn is_json(headers: &HeaderMap) -> bool {
     essence.eq_ignore_ascii_case("application/json")
 }
 
-async fn read(headers: &HeaderMap, body: Body, patience: Duration) -> Result<Vec<u8>, Problem> {
-    let too_large = || Problem::too_large(format!("a body may have {FRAME_BYTES_MAX} bytes"));
+async fn read(headers: &HeaderMap, body: Body, bytes_max: usize) -> Result<Vec<u8>, Problem> {
+    let too_large = || Problem::too_large(format!("a body may have {bytes_max} bytes"));
     let declared = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
-    if declared.is_some_and(|declared| declared > FRAME_BYTES_MAX) {
+    if declared.is_some_and(|declared| declared > bytes_max) {
         return Err(too_large());
     }
     let reading = async {
@@ -50,12 +57,12 @@ async fn read(headers: &HeaderMap, body: Body, patience: Duration) -> Result<Vec
         let mut chunks = body.into_data_stream();
         while let Some(chunk) = chunks.next().await {
             let chunk = chunk.map_err(|_| Problem::bad_request("the body broke off"))?;
-            if whole.len() + chunk.len() > FRAME_BYTES_MAX {
+            if whole.len() + chunk.len() > bytes_max {
                 return Err(too_large());
             }
             whole.extend_from_slice(&chunk);
         }
         Ok(whole)
     };
-    timeout(patience, reading).await.unwrap_or_else(|_| Err(Problem::timeout("the body did not come in time")))
+    timeout(BODY_TIMEOUT, reading).await.unwrap_or_else(|_| Err(Problem::timeout("the body did not come in time")))
 }

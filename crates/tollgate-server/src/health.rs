@@ -40,6 +40,7 @@ pub(crate) async fn metrics(State(app): State<Arc<App>>, Extension(holder): Exte
         is_ledger_writable: ledger_state(&app).await.is_ok(),
         sessions: app.endpoint.sessions(),
         reloads: &app.reloads,
+        sent: app.webhook.as_ref().map(|webhook| webhook.counts()),
     };
     let shown = if holder.is_operator() { Shown::All } else { Shown::Only(app.names_for(&holder).await) };
     let text = app.metrics.render(&house, &shown);

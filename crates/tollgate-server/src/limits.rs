@@ -30,5 +30,3 @@ pub(crate) const RECORDS_MAX: usize = 1_000;
 pub(crate) const RECORDS_DEFAULT: usize = 50;
 /// Lines of one metric; what comes later is counted under one name.
 pub(crate) const SERIES_MAX: usize = 5_000;
-/// The words of an operator.
-pub(crate) const REASON_CHARS_MAX: usize = 2_000;

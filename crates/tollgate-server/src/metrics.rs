@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use tollgate::webhooks::Counts;
 use tollgate::{BoxFuture, Call, Caller, Clock, Code, Door, Outcome, Reloads, Status, ToolDefinition};
 
 use crate::limits::SERIES_MAX;
@@ -32,6 +33,8 @@ pub(crate) struct House<'a> {
     /// Open sessions of MCP's handshake era.
     pub(crate) sessions: usize,
     pub(crate) reloads: &'a Reloads,
+    /// What became of approvals that were sent, where they are.
+    pub(crate) sent: Option<Counts>,
 }
 
 /// Whose tools are named: for a client, a tool that it may not list does not exist here either.
@@ -86,7 +89,10 @@ impl Metrics {
     pub(crate) fn render(&self, house: &House<'_>, shown: &Shown) -> String {
         let mut text = String::new();
         // INVARIANT: writing to a String cannot fail.
-        let _ = self.write_calls(&mut text, shown).and_then(|()| self.write_house(&mut text, house));
+        let _ = self
+            .write_calls(&mut text, shown)
+            .and_then(|()| self.write_house(&mut text, house))
+            .and_then(|()| write_sent(&mut text, house.sent));
         text
     }
 
@@ -134,6 +140,13 @@ impl Metrics {
         head(out, "policy_broken", "gauge", "1 when the policy in the files is broken, and an older one counts.")?;
         writeln!(out, "tollgate_policy_broken {}", u8::from(house.reloads.is_broken()))
     }
+}
+
+fn write_sent(out: &mut String, sent: Option<Counts>) -> std::fmt::Result {
+    let Some(sent) = sent else { return Ok(()) };
+    head(out, "webhooks_total", "counter", "Approvals sent by webhook, by how a try ended.")?;
+    writeln!(out, "tollgate_webhooks_total{{result=\"delivered\"}} {}", sent.delivered)?;
+    writeln!(out, "tollgate_webhooks_total{{result=\"failed\"}} {}", sent.failed)
 }
 
 fn head(out: &mut String, name: &str, kind: &str, help: &str) -> std::fmt::Result {
@@ -216,7 +229,7 @@ mod tests {
             metrics.count(&format!("x{name}"), Status::Refused, Some(Code::UnknownTool), Duration::from_millis(2));
         }
         metrics.count("a\"b\\", Status::Done, None, Duration::from_secs(2));
-        let house = House { is_ledger_writable: true, sessions: 0, reloads: &Reloads::default() };
+        let house = House { is_ledger_writable: true, sessions: 0, reloads: &Reloads::default(), sent: None };
         let text = metrics.render(&house, &Shown::All);
         assert!(
             text.contains(r#"tollgate_calls_total{tool="(unknown)",status="refused",code="unknown_tool"} 3"#),

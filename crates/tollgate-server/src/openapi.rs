@@ -99,7 +99,32 @@ fn approval_paths() -> Value {
         } },
         "/api/v1/approvals/{id}/approve": decide("Say yes, once; the asker then asks again"),
         "/api/v1/approvals/{id}/reject": decide("Say no"),
+        "/api/v1/approvals/{id}/answer": { "post": {
+            "summary": "Hand over what a person said to a system that shares the webhook's secret",
+            "security": [],
+            "parameters": signed_parameters(),
+            "requestBody": { "required": true, "content": content(&schema("SignedAnswer")) },
+            "responses": responses(
+                &schema("Approval"),
+                &["400", "401", "403", "404", "409", "412", "413", "415", "422", "429"],
+            ),
+        } },
     })
+}
+
+/// The id in the path, and the headers of Standard Webhooks 1.0.0.
+fn signed_parameters() -> Value {
+    let header = |name: &str, description: &str| {
+        json!({
+            "name": name, "in": "header", "required": true, "schema": { "type": "string" }, "description": description,
+        })
+    };
+    json!([
+        { "name": "id", "in": "path", "required": true, "schema": { "type": "string" }, "description": "The whole id." },
+        header("webhook-id", "The message's id. It counts once."),
+        header("webhook-timestamp", "When it was signed, in seconds since 1970; 300 from now at most."),
+        header("webhook-signature", "`v1,` and the base64 of HMAC-SHA256 over `id.timestamp.body`; several with blanks between."),
+    ])
 }
 
 fn ledger_paths() -> Value {
@@ -184,9 +209,30 @@ fn schemas() -> Value {
                 "typed": maybe_text, "approvers": { "type": "integer" }, "yes_by": { "type": "array", "items": text },
             },
         },
+        "SignedAnswer": signed_answer(),
         "Problem": {
             "type": "object", "required": ["ok", "error", "message"],
             "properties": { "ok": { "const": false }, "error": text, "message": text, "hint": maybe_text },
+        },
+    })
+}
+
+fn signed_answer() -> Value {
+    let text = json!({ "type": "string" });
+    let maybe_text = json!({ "type": ["string", "null"] });
+    json!({
+        "type": "object", "required": ["type", "data"], "additionalProperties": false,
+        "properties": {
+            "type": { "const": "approval.answered" }, "timestamp": maybe_text,
+            "data": {
+                "type": "object", "required": ["id", "digest", "decision", "by"], "additionalProperties": false,
+                "properties": {
+                    "id": text, "digest": { "type": "string", "description": "The digest of the question." },
+                    "decision": { "enum": ["approve", "reject"] },
+                    "by": { "type": "string", "description": "The person; never who asks." },
+                    "reason": maybe_text, "typed": maybe_text,
+                },
+            },
         },
     })
 }
@@ -257,8 +303,10 @@ fn refusal(status: &str) -> Value {
         "403" => "The key is of the other kind, or the host or origin is not known.",
         "404" => "There is nothing of this name.",
         "409" => "It was answered before.",
+        "412" => "It was signed too long ago, or not yet.",
         "413" => "The body is too long.",
         "415" => "The body is not JSON.",
+        "422" => "It is signed, and about another question.",
         "429" => "Too many at once.",
         _ => "Not now.",
     };

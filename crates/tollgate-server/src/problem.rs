@@ -29,6 +29,18 @@ problems! {
     bad_request = BAD_REQUEST, "bad_request";
     /// Nobody may come in without a key.
     unauthorized = UNAUTHORIZED, "unauthorized";
+    /// Nobody whom we know signed this.
+    unsigned = UNAUTHORIZED, "unsigned";
+    /// It was signed with another secret.
+    wrong_signature = FORBIDDEN, "wrong_signature";
+    /// It was signed at another time.
+    stale = PRECONDITION_FAILED, "stale";
+    /// It came before.
+    replayed = CONFLICT, "replayed";
+    /// It is about something else.
+    mismatch = UNPROCESSABLE_ENTITY, "mismatch";
+    /// Who asks says yes.
+    own_call = FORBIDDEN, "own_call";
     /// This key, host or origin may not.
     forbidden = FORBIDDEN, "forbidden";
     /// There is nothing of this name.

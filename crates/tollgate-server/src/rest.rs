@@ -1,28 +1,28 @@
 //! `/api/v1`: calls, tools, approvals and the ledger. A call is answered with its outcome object and the status 200, no
 //! matter how it ended; other statuses are about the request itself.
 
+mod approvals;
 mod audit;
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
 use axum::body::Body;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, Uri};
 use axum::{Extension, Json};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use tollgate::store::{Answer, Approval, StoreError};
-use tollgate::{Call, OperatorError, Outcome, Surface, ToolDefinition};
+use tollgate::{Call, Outcome, Surface, ToolDefinition};
 use url::form_urlencoded;
 
 use crate::app::App;
 use crate::body;
 use crate::entrance::Holder;
-use crate::limits::REASON_CHARS_MAX;
 use crate::problem::Problem;
 
+pub(crate) use approvals::{answer, approval, approvals, approve, reject};
 pub(crate) use audit::{audit, events};
 
 #[derive(Deserialize)]
@@ -80,117 +80,6 @@ fn has(tool: &ToolDefinition, query: &str) -> bool {
     let words = [Some(&tool.name), tool.title.as_ref(), Some(&tool.description), tool.when.as_ref()];
     let mut words = words.into_iter().flatten().chain(&tool.tags).chain(&tool.aliases);
     words.any(|text| text.to_lowercase().contains(query))
-}
-
-/// `GET /api/v1/approvals[?all=true]`: an operator sees every question, a client its own about what it may still use.
-pub(crate) async fn approvals(
-    State(app): State<Arc<App>>,
-    Extension(holder): Extension<Holder>,
-    uri: Uri,
-) -> Result<Json<Value>, Problem> {
-    let [all] = parameters(&uri, ["all"])?;
-    let open_only = match all.as_deref() {
-        None | Some("false") => true,
-        Some("true") => false,
-        Some(_) => return Err(Problem::bad_request("`all` must be true or false")),
-    };
-    let mut approvals = app.operator.approvals(open_only).await.map_err(problem)?;
-    if !holder.is_operator() {
-        let names = app.names_for(&holder).await;
-        approvals.retain(|approval| is_own(&holder, approval) && names.contains(&approval.tool));
-    }
-    Ok(Json(json!({ "approvals": approvals })))
-}
-
-/// `GET /api/v1/approvals/{id}`.
-pub(crate) async fn approval(
-    State(app): State<Arc<App>>,
-    Extension(holder): Extension<Holder>,
-    Path(id): Path<String>,
-) -> Result<Json<Approval>, Problem> {
-    let found = app.operator.approval(&id).await.map_err(problem)?;
-    let may_see = holder.is_operator() || is_own(&holder, &found) && app.names_for(&holder).await.contains(&found.tool);
-    if !may_see {
-        return Err(Problem::not_found("no approval has this id"));
-    }
-    Ok(Json(found))
-}
-
-fn is_own(holder: &Holder, approval: &Approval) -> bool {
-    let is_of_a_key = [Surface::McpHttp, Surface::Rest].iter().any(|surface| surface.as_str() == approval.surface);
-    is_of_a_key && approval.subject == holder.name()
-}
-
-/// `POST /api/v1/approvals/{id}/approve`.
-pub(crate) async fn approve(
-    State(app): State<Arc<App>>,
-    Extension(holder): Extension<Holder>,
-    Path(id): Path<String>,
-    headers: HeaderMap,
-    body: Body,
-) -> Result<Json<Approval>, Problem> {
-    answer(&app, &holder, &id, true, body::optional_json(&headers, body).await?).await
-}
-
-/// `POST /api/v1/approvals/{id}/reject`.
-pub(crate) async fn reject(
-    State(app): State<Arc<App>>,
-    Extension(holder): Extension<Holder>,
-    Path(id): Path<String>,
-    headers: HeaderMap,
-    body: Body,
-) -> Result<Json<Approval>, Problem> {
-    answer(&app, &holder, &id, false, body::optional_json(&headers, body).await?).await
-}
-
-#[derive(Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Words {
-    #[serde(default)]
-    reason: Option<String>,
-    #[serde(default)]
-    typed: Option<String>,
-    #[serde(default)]
-    for_session: bool,
-}
-
-async fn answer(
-    app: &App,
-    holder: &Holder,
-    id: &str,
-    approved: bool,
-    body: Option<Vec<u8>>,
-) -> Result<Json<Approval>, Problem> {
-    let words: Words = match body {
-        None => Words::default(),
-        Some(body) => serde_json::from_slice(&body).map_err(|error| {
-            Problem::bad_request(format!("the body is not {{\"reason\": …, \"typed\": …}}: {error}"))
-        })?,
-    };
-    if words.reason.as_ref().is_some_and(|reason| reason.chars().count() > REASON_CHARS_MAX) {
-        return Err(Problem::bad_request(format!("`reason` may have {REASON_CHARS_MAX} characters")));
-    }
-    let answer = Answer { approved, by: holder.name().to_owned(), reason: words.reason, typed: words.typed };
-    if words.for_session && !approved {
-        return Err(Problem::bad_request("a no is for one call: leave `for_session` out".to_owned()));
-    }
-    let answered = match words.for_session {
-        true => app.operator.approve_for_session(id, answer).await,
-        false => app.operator.answer(id, answer).await,
-    };
-    answered.map(Json).map_err(problem)
-}
-
-fn problem(error: OperatorError) -> Problem {
-    let message = error.to_string();
-    match error {
-        OperatorError::Store(StoreError::NotFound(_)) | OperatorError::NotUnsettled(_) => Problem::not_found(message),
-        OperatorError::Store(StoreError::NotTyped { .. }) => {
-            Problem::bad_request(message).with_hint("give it as `typed`")
-        }
-        OperatorError::Store(StoreError::Conflict(_)) => Problem::conflict(message),
-        OperatorError::Store(_) | OperatorError::Ledger(_) => Problem::unavailable(message),
-    }
 }
 
 /// The named parameters of a query. One that is not known, or there twice, is refused: it was meant to do something.

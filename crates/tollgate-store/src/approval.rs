@@ -1,4 +1,8 @@
-//! Durable questions to humans. A yes fits one caller, one definition pin and one argument digest, once.
+//! Durable questions to humans: asked, looked up, used up. A yes fits one caller, one definition pin and one argument
+//! digest, once.
+
+mod closing;
+mod shown;
 
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, TransactionBehavior, params};
@@ -8,10 +12,7 @@ use tollgate_types::{ApprovalId, AttemptId, CallId, Caller, Digest, Permission, 
 
 use crate::{Store, StoreError};
 
-mod closing;
-
-pub(crate) use closing::BACK_MICROS;
-use closing::expire;
+pub(crate) use closing::{BACK_MICROS, expire};
 
 /// What a yes is bound to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,6 +70,19 @@ pub enum ApprovalStatus {
     Rejected,
     /// Closed by itself.
     Expired,
+}
+
+impl ApprovalStatus {
+    /// How it is told to people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Approved => "approved",
+            Self::Consumed => "approved and used",
+            Self::Rejected => "rejected",
+            Self::Expired => "expired",
+        }
+    }
 }
 
 /// A question as it is listed and shown.
@@ -162,28 +176,6 @@ pub enum Claim {
     Asked(Approval),
 }
 
-/// What the human said.
-#[derive(Debug, Clone)]
-pub struct Answer {
-    /// Yes or no.
-    pub approved: bool,
-    /// Who said so.
-    pub by: String,
-    /// In their words.
-    pub reason: Option<String>,
-    /// What they typed, where the question wants it.
-    pub typed: Option<String>,
-}
-
-/// An answer that was taken. It counts once it is recorded.
-#[derive(Debug, Clone)]
-pub enum Taken {
-    /// It decides the question: [`Store::answer_recorded`].
-    Decides(Approval),
-    /// It is one yes of those that are needed: [`Store::yes_recorded`].
-    OneOf(Approval),
-}
-
 impl Store {
     /// Finds the answer that fits `new.binding`, or stores the question. A no is used up by being told.
     ///
@@ -212,90 +204,6 @@ impl Store {
             let now = now.as_microsecond();
             let used = connection.execute(CONSUMES, params![id.as_str(), now, now.saturating_add(BACK_MICROS)])?;
             Ok(used == 1)
-        })
-        .await
-    }
-
-    /// Takes the answer to an open question; `id` may be an unambiguous prefix or suffix. It counts only once it is
-    /// recorded: no record, no yes.
-    ///
-    /// # Errors
-    /// When no open question answers to `id`, several do, what must be typed was not, this person said yes already, or the
-    /// store fails.
-    pub async fn answer(&self, id: &str, answer: Answer, now: Timestamp) -> Result<Taken, StoreError> {
-        let id = id.to_owned();
-        self.with(move |connection| {
-            let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            expire(&transaction, now)?;
-            let found = by_id(&transaction, &id)?;
-            if found.status != ApprovalStatus::Pending {
-                let message = format!("approval `{}` is {} already", found.id, status_name(found.status));
-                return Err(StoreError::Conflict(message));
-            }
-            if answer.approved && !is_enough(&found, &answer)? {
-                return Ok(Taken::OneOf(found));
-            }
-            transaction.execute(
-                "update approvals set status = ?2, decided_by = ?3, decided_at = ?4, decision_reason = ?5, \
-                 is_recorded = 0 where id = ?1",
-                params![found.id.as_str(), status_of(&answer), answer.by, now.as_microsecond(), answer.reason],
-            )?;
-            transaction.commit()?;
-            Ok(Taken::Decides(found))
-        })
-        .await
-    }
-
-    /// Lets one yes of several count, now that the ledger holds it. Of two at the same moment, the later one decides.
-    ///
-    /// # Errors
-    /// When the question is not open any more, or the store fails.
-    pub async fn yes_recorded(&self, id: ApprovalId, by: String, now: Timestamp) -> Result<Approval, StoreError> {
-        self.with(move |connection| {
-            let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            expire(&transaction, now)?;
-            let found = by_id(&transaction, id.as_str())?;
-            if found.status != ApprovalStatus::Pending || found.yes_by.contains(&by) {
-                return Err(StoreError::Conflict(format!("approval `{id}` was answered at the same moment")));
-            }
-            let mut yes_by = found.yes_by;
-            yes_by.push(by.clone());
-            let is_enough = u32::try_from(yes_by.len()).is_ok_and(|count| count >= found.approvers);
-            let yes_by = serde_json::json!(yes_by).to_string();
-            transaction.execute("update approvals set yes_by = ?2 where id = ?1", params![id.as_str(), yes_by])?;
-            if is_enough {
-                transaction.execute(
-                    "update approvals set status = 'approved', decided_by = ?2, decided_at = ?3, is_recorded = 1 where id = ?1",
-                    params![id.as_str(), by, now.as_microsecond()],
-                )?;
-            }
-            transaction.commit()?;
-            by_id(connection, id.as_str())
-        })
-        .await
-    }
-
-    /// Lets an answer count, now that the ledger holds it.
-    ///
-    /// # Errors
-    /// When another answer took its place meanwhile, or the store fails.
-    pub async fn answer_recorded(
-        &self,
-        id: ApprovalId,
-        answer: Answer,
-        now: Timestamp,
-    ) -> Result<Approval, StoreError> {
-        self.with(move |connection| {
-            let counted = connection.execute(
-                "update approvals set is_recorded = 1 where id = ?1 and status = ?2 and decided_by = ?3 \
-                 and decision_reason is ?4 and is_recorded = 0",
-                params![id.as_str(), status_of(&answer), answer.by, answer.reason],
-            )?;
-            if counted == 0 {
-                return Err(StoreError::Conflict(format!("somebody else answered approval `{id}` at the same moment")));
-            }
-            expire(connection, now)?;
-            by_id(connection, id.as_str())
         })
         .await
     }
@@ -331,20 +239,6 @@ impl Store {
     }
 }
 
-/// Whether a yes is the last that is needed.
-fn is_enough(found: &Approval, answer: &Answer) -> Result<bool, StoreError> {
-    if let Some(expected) = &found.typed
-        && answer.typed.as_deref().map(str::trim) != Some(expected.trim())
-    {
-        return Err(StoreError::NotTyped { expected: expected.clone() });
-    }
-    if found.yes_by.contains(&answer.by) {
-        let message = format!("`{}` said yes already: {} persons must", answer.by, found.approvers);
-        return Err(StoreError::Conflict(message));
-    }
-    Ok(u32::try_from(found.yes_by.len() + 1).is_ok_and(|count| count >= found.approvers))
-}
-
 /// Questions that one listing shows.
 const LISTED_MAX: usize = limits::APPROVALS_OPEN_MAX;
 
@@ -354,22 +248,8 @@ const CONSUMES: &str = "update approvals set consumed_at = ?2 where id = ?1 and 
 /// At most [`limits::APPROVALS_OPEN_MAX`] entries of an index, and only where a question is put.
 const COUNTS_OPEN: &str = "select count(*) from approvals where status = 'pending'";
 
-fn status_of(answer: &Answer) -> &'static str {
-    if answer.approved { "approved" } else { "rejected" }
-}
-
-const COLUMNS: &str = "id, call_id, status, is_recorded, consumed_at, tool, arguments, preview, risk, permission, reason, subject, role, \
+pub(crate) const COLUMNS: &str = "id, call_id, status, is_recorded, consumed_at, tool, arguments, preview, risk, permission, reason, subject, role, \
                        tenant, surface, session, attempt, pin, digest, created, expires, decided_by, decided_at, decision_reason, typed, approvers, yes_by";
-
-fn status_name(status: ApprovalStatus) -> &'static str {
-    match status {
-        ApprovalStatus::Pending => "pending",
-        ApprovalStatus::Approved => "approved",
-        ApprovalStatus::Consumed => "approved and used",
-        ApprovalStatus::Rejected => "rejected",
-        ApprovalStatus::Expired => "expired",
-    }
-}
 
 fn newest_of_a_binding() -> String {
     format!(
@@ -445,7 +325,7 @@ fn of_an_id() -> String {
 }
 
 /// One question by its id, or a part of it that no other has: for people.
-fn by_id(connection: &Connection, id: &str) -> Result<Approval, StoreError> {
+pub(crate) fn by_id(connection: &Connection, id: &str) -> Result<Approval, StoreError> {
     const SHORTEST: usize = 4;
     if id.len() < SHORTEST || !id.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-') {
         return Err(StoreError::NotFound(format!("`{id}` is not an approval id or at least 4 characters of one")));
@@ -465,7 +345,7 @@ fn by_id(connection: &Connection, id: &str) -> Result<Approval, StoreError> {
     }
 }
 
-fn from_row(row: &Row<'_>) -> rusqlite::Result<Result<Approval, StoreError>> {
+pub(crate) fn from_row(row: &Row<'_>) -> rusqlite::Result<Result<Approval, StoreError>> {
     let status: String = row.get("status")?;
     let consumed: Option<i64> = row.get("consumed_at")?;
     let is_recorded: bool = row.get("is_recorded")?;

@@ -10,7 +10,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 use crate::StoreError;
 
 /// The format that this program writes.
-const VERSION: i64 = 4;
+const VERSION: i64 = 5;
 
 /// How long a statement waits for another process.
 const BUSY_WAIT: Duration = Duration::from_secs(5);
@@ -72,6 +72,14 @@ create index session_calls_open on session_calls (session, key) where outcome is
 create index session_calls_by_key on session_calls (key) where outcome is null and key is not null;
 ";
 
+const MESSAGES: &str = "
+create table deliveries (
+    approval text primary key, tries integer not null, due integer, delivered integer, fault text
+) strict;
+create table messages (id text primary key, came integer not null) strict;
+create index messages_by_age on messages (came);
+";
+
 const SPENDING: &str = "
 create table spending (
     budget text not null, holder text not null, day text not null, spent integer not null, used integer not null,
@@ -93,7 +101,7 @@ create index if not exists approvals_standing_by_beginning on approvals (created
 ";
 
 /// From each older format to the next one.
-const MIGRATIONS: [(i64, &str); 4] = [
+const MIGRATIONS: [(i64, &str); 5] = [
     (
         1,
         "alter table approvals add column typed text;
@@ -103,6 +111,7 @@ const MIGRATIONS: [(i64, &str); 4] = [
     (1, GRANTS),
     (2, SESSIONS),
     (3, SPENDING),
+    (4, MESSAGES),
 ];
 
 /// The state of one data folder. Cheap to make: the database is opened at its first use.
@@ -182,6 +191,7 @@ fn prepare(connection: &mut Connection) -> Result<(), StoreError> {
         transaction.execute_batch(GRANTS)?;
         transaction.execute_batch(SESSIONS)?;
         transaction.execute_batch(SPENDING)?;
+        transaction.execute_batch(MESSAGES)?;
     }
     for (_, migration) in MIGRATIONS.iter().filter(|(from, _)| (1..=*from).contains(&found)) {
         transaction.execute_batch(migration)?;

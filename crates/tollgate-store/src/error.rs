@@ -48,6 +48,21 @@ pub enum StoreError {
         /// What must be typed.
         expected: String,
     },
+    /// A message came before.
+    #[error("the message `{id}` came before, and counts once")]
+    Replayed {
+        /// Its id.
+        id: String,
+    },
+    /// A message is about something else.
+    #[error("{0}")]
+    Foreign(String),
+    /// Somebody says yes to their own call.
+    #[error("`{by}` asks for this call, and cannot approve it")]
+    OwnCall {
+        /// Who.
+        by: String,
+    },
     /// The row is not in a state in which this can be done.
     #[error("{0}")]
     Conflict(String),

@@ -5,8 +5,10 @@
 //! The ledger is the record; this is what the gate must look up. Nothing here decides.
 
 mod access;
+mod answer;
 mod approval;
 mod database;
+mod delivery;
 mod error;
 mod grant;
 mod idempotency;
@@ -17,8 +19,10 @@ mod spending;
 mod unsettled;
 
 pub use access::{AccessKey, KeyKind};
-pub use approval::{Answer, Approval, ApprovalStatus, Binding, Claim, NewApproval, Taken};
+pub use answer::{Answer, Message, Taken};
+pub use approval::{Approval, ApprovalStatus, Binding, Claim, NewApproval};
 pub use database::Store;
+pub use delivery::{Due, Undelivered};
 pub use error::StoreError;
 pub use grant::Grant;
 pub use idempotency::{Reservation, ReservationKey};

@@ -17,6 +17,7 @@ mod quota;
 mod schema;
 mod secret;
 mod tool;
+pub mod visible;
 
 pub use call::{Call, CallKind, Caller, Said, Surface};
 pub use client::{ClientCapabilities, ClientCapability};

@@ -106,6 +106,40 @@ pub const LEDGER_LOCK_WAIT_MS: u64 = 5_000;
 pub const APPROVAL_TTL_MS: u64 = 24 * 60 * 60 * 1000;
 /// How far the clock may go back before what was asked or granted counts as over: its age is not known any more.
 pub const CLOCK_BACK_MS_MAX: u64 = 60 * 1000;
+/// A person's name in a signed answer.
+pub const APPROVER_CHARS_MAX: usize = 128;
+/// The words of who answers.
+pub const ANSWER_REASON_CHARS_MAX: usize = 2_000;
+/// The body of a signed answer.
+pub const ANSWER_BYTES_MAX: usize = 64 * 1024;
+/// How far the time of a signed answer may be from ours, both ways.
+pub const ANSWER_TOLERANCE_SECONDS: i64 = 5 * 60;
+/// How long the id of a signed answer is remembered: longer than its time could be believed, and than its question lives.
+pub const ANSWER_ID_TTL_MS: u64 = 2 * APPROVAL_TTL_MS;
+/// Ids of signed answers that are remembered; beyond them no more are taken.
+pub const ANSWER_IDS_MAX: u32 = 100_000;
+/// The secrets of one webhook, those that are going out of use included.
+pub const WEBHOOK_SECRETS_MAX: usize = 4;
+/// One question as it is sent.
+pub const WEBHOOK_BODY_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// How long the receiver of a webhook may take, unless it is said.
+pub const WEBHOOK_TIMEOUT_MS: u64 = 10_000;
+/// The longest that can be said.
+pub const WEBHOOK_TIMEOUT_MS_MAX: u64 = 60_000;
+/// How often a question is sent again, unless it is said; about as long as it lives.
+pub const WEBHOOK_RETRIES: u32 = 35;
+/// The most that can be said.
+pub const WEBHOOK_RETRIES_MAX: u32 = 100;
+/// Between the first try and the second; each later pause is twice as long.
+pub const WEBHOOK_PAUSE_MS: u64 = 1_000;
+/// The longest pause between two tries.
+pub const WEBHOOK_PAUSE_MS_MAX: u64 = 60 * 60 * 1000;
+/// Questions that are sent at once.
+pub const WEBHOOKS_AT_ONCE_MAX: u32 = 8;
+/// Between two looks for questions that other processes put.
+pub const WEBHOOK_LOOK_MS: u64 = 1_000;
+/// How long the end of a process waits for what is being sent.
+pub const WEBHOOK_STOP_MS: u64 = 3_000;
 /// Open approvals of one data folder.
 pub const APPROVALS_OPEN_MAX: usize = 1_000;
 /// How long an idempotency key is remembered.

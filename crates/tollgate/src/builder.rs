@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tollgate_agent::Sessions;
-use tollgate_gate::{Gate, GateBuilder, Operator, Quotas, SystemClock};
+use tollgate_gate::{BuildError, Gate, GateBuilder, Operator, Quotas, SystemClock};
 use tollgate_guard::client::{Client, Origin};
 use tollgate_guard::redact::Redactor;
 use tollgate_ledger::{Ledger, Options, Recovery};
@@ -19,7 +19,7 @@ use crate::config::{Http, Loaded, Runs, TextOrSecret, ToolConfig};
 use crate::data;
 use crate::overlay::Overlays;
 use crate::servers::{self, Servers};
-use crate::{Error, Tollgate};
+use crate::{Error, Tollgate, webhook};
 
 /// Makes a [`Tollgate`]. Without a word it has the built-in tools, the role `developer` and its data in `.tollgate`.
 pub struct Builder {
@@ -111,10 +111,7 @@ impl Builder {
         let workspace = existing("the workspace", &self.workspace.unwrap_or_else(|| self.loaded.workspace()))?;
         let data_dir = made(&self.data_dir.unwrap_or_else(|| self.loaded.data_dir()), &workspace)?;
         let sandbox = tollgate_sandbox::level().as_str();
-        let options = Options { sandbox: Some(sandbox), ..Options::default() };
-        let store = Store::new(&data_dir);
-        let hand_on = |recovery: &Recovery| take_over(&store, recovery);
-        let ledger = Arc::new(Ledger::open_telling(&data_dir, Arc::clone(&self.clock), options, hand_on)?.0);
+        let (ledger, store) = opened(&data_dir, &self.clock, sandbox)?;
         let key = InstallKey::load(&data_dir)?;
         let redactor = Redactor::new(key.as_bytes(), []);
         let (operator, sessions) = desks(&ledger, &store, &self.clock, &redactor);
@@ -123,6 +120,7 @@ impl Builder {
         let Offer { tools, overlays, read_only } =
             offer(&self.loaded, self.tools, self.has_builtins, &redactor, &mut warnings).await?;
         let policy = read_policy(&self.loaded, &self.roles, Reading::First).await?;
+        let webhook = webhook::configured(&self.loaded, &store, &self.clock, &redactor, &mut warnings).await?;
         let gate = GateBuilder {
             quotas: Quotas::in_process(self.loaded.limits(&policy)?, Arc::clone(&self.clock)),
             budgets: self.loaded.budgets(&policy)?,
@@ -131,7 +129,7 @@ impl Builder {
             store,
             key,
             redactor: redactor.clone(),
-            approvals: self.approvals,
+            approvals: self.approvals.or_else(|| webhook.clone().map(|webhook| webhook as _)),
             clock: Arc::clone(&self.clock),
             workspace: Workspace { root: workspace, protected: protected(&self.loaded, &data_dir), read_only },
             env,
@@ -140,18 +138,27 @@ impl Builder {
             sandbox,
         }
         .build(tools)
-        .map_err(|error| match self.loaded.tool_fault(&error.name, error.source.to_string()) {
-            Some(fault) => fault.into(),
-            None => Error::from(error),
-        })?;
+        .map_err(|error| unfit(&self.loaded, error))?;
         warnings.extend(idle_rules(&gate));
         let configs = servers::configured(&self.loaded, &redactor, &mut warnings).await?;
         let start = || Servers::start(configs, gate.clone(), overlays, Arc::clone(&self.clock));
         let has_servers = !self.loaded.config.mcp.is_empty();
         let servers = has_servers.then(start).transpose().map_err(|error| self.loaded.server_fault(&error))?;
-        let (clock, loaded, roles) = (self.clock, self.loaded, self.roles);
-        let reloads = Arc::default();
-        Ok(Tollgate { gate, servers, operator, sessions, redactor, clock, loaded, roles, data_dir, warnings, reloads })
+        let (clock, loaded, roles, reloads) = (self.clock, self.loaded, self.roles, Arc::default());
+        Ok(Tollgate {
+            gate,
+            servers,
+            webhook,
+            operator,
+            sessions,
+            redactor,
+            clock,
+            loaded,
+            roles,
+            data_dir,
+            warnings,
+            reloads,
+        })
     }
 }
 
@@ -187,6 +194,15 @@ async fn offer(
     warnings.extend(overlays.idle(&names).into_iter().chain(loaded.idle_budgets(&names)));
     let tools = tools.into_iter().map(|tool| overlays.apply(tool)).collect::<Result<Vec<_>, _>>()?;
     Ok(Offer { tools, overlays, read_only })
+}
+
+/// The record and the state, after what dead processes left was taken over.
+fn opened(data_dir: &Path, clock: &Arc<dyn Clock>, sandbox: &'static str) -> Result<(Arc<Ledger>, Store), Error> {
+    let options = Options { sandbox: Some(sandbox), ..Options::default() };
+    let store = Store::new(data_dir);
+    let hand_on = |recovery: &Recovery| take_over(&store, recovery);
+    let ledger = Ledger::open_telling(data_dir, Arc::clone(clock), options, hand_on)?.0;
+    Ok((Arc::new(ledger), store))
 }
 
 /// What stands beside the gate: the operator's desk, and the sessions.
@@ -341,6 +357,32 @@ pub(crate) async fn resolve(
             redactor.add_secret(&secret);
             Ok(Resolved::Secret(secret))
         }
+    }
+}
+
+/// Adds the `[[tool]]`s, and says of which files they and the servers' programs consist: what runs without asking must not
+/// be rewritten by what writes without asking.
+async fn own_tools(
+    tools: &mut Vec<Arc<dyn Tool>>,
+    loaded: &Loaded,
+    redactor: &Redactor,
+    warnings: &mut Vec<String>,
+) -> Result<Vec<PathBuf>, Error> {
+    let mut read_only = servers::program_files(loaded);
+    for tool in loaded.tools()? {
+        if let Runs::Command(command) = &tool.runs {
+            read_only.extend(program_files(command, &loaded.folder));
+        }
+        tools.extend(configured(loaded, tool, redactor, warnings).await?);
+    }
+    Ok(read_only)
+}
+
+/// What is wrong with a tool, in the file when it is from there.
+fn unfit(loaded: &Loaded, error: BuildError) -> Error {
+    match loaded.tool_fault(&error.name, error.source.to_string()) {
+        Some(fault) => fault.into(),
+        None => Error::from(error),
     }
 }
 

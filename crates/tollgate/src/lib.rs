@@ -45,6 +45,7 @@ mod reloads;
 mod servers;
 mod subset;
 mod tollgate;
+mod webhook;
 
 pub use builder::Builder;
 pub use error::Error;
@@ -64,6 +65,7 @@ pub use tollgate_policy::{Ask, Policy, Role};
 pub use tollgate_store as store;
 pub use tollgate_tools::native::{IntoToolOutput, Json, tool_fn};
 pub use tollgate_types::*;
+pub use tollgate_webhook as webhooks;
 pub use tollgate_wire::ToolChoice;
 
 /// The isolation of what runs on this machine, as every record says it.

@@ -205,7 +205,7 @@ fn config(name: &str, kind: UpstreamKind, server: &McpServer) -> UpstreamConfig 
     config
 }
 
-async fn values(
+pub(crate) async fn values(
     given: &BTreeMap<String, crate::config::TextOrSecret>,
     loaded: &Loaded,
     redactor: &Redactor,

@@ -10,6 +10,7 @@ use tollgate_guard::redact::Redactor;
 use tollgate_mcp::upstream::UpstreamStatus;
 use tollgate_policy::Role;
 use tollgate_types::{BoxFuture, Call, Caller, CancellationToken, Clock, Door, Outcome, Secret, ToolDefinition};
+use tollgate_webhook::Webhook;
 
 use crate::builder::{Reading, is_secret_name, read_policy};
 use crate::config::{Loaded, Model, TextOrSecret};
@@ -20,6 +21,7 @@ use crate::{Builder, Error, Reloads};
 pub struct Tollgate {
     pub(crate) gate: Gate,
     pub(crate) servers: Option<Arc<Servers>>,
+    pub(crate) webhook: Option<Arc<Webhook>>,
     pub(crate) operator: Operator,
     pub(crate) sessions: Sessions,
     pub(crate) redactor: Redactor,
@@ -66,9 +68,25 @@ impl Tollgate {
         }
     }
 
-    /// Waits for the calls under way, and stops the MCP servers with all that they started.
+    /// The webhook that open questions are sent to, where one is configured.
+    pub fn webhook(&self) -> Option<&Arc<Webhook>> {
+        self.webhook.as_ref()
+    }
+
+    /// Sends the questions that are open, and those that any process asks that shares the data folder, to the webhook that is
+    /// configured, until [`Tollgate::stop`]. Those of this house's own calls are sent without this.
+    pub fn tell_approvals(&self) {
+        if let Some(webhook) = &self.webhook {
+            webhook.start();
+        }
+    }
+
+    /// Waits for the calls under way, lets what is being sent arrive, and stops the MCP servers with all that they started.
     pub async fn stop(&self) {
         self.gate.drain().await;
+        if let Some(webhook) = &self.webhook {
+            webhook.stop().await;
+        }
         if let Some(servers) = &self.servers {
             servers.stop().await;
         }

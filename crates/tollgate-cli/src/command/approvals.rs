@@ -1,11 +1,12 @@
 //! `tollgate approvals`: the operator's answers.
 
 use tollgate::store::{Answer, Approval, Grant};
+use tollgate::visible::line as one_line;
 
 use super::{configuration, open, user};
 use crate::args::{AnswerArgs, ApprovalsAction, Format, Global};
 use crate::failure::Failure;
-use crate::output::{self, visible};
+use crate::output;
 use crate::terminal;
 
 pub(crate) async fn run(global: &Global, action: ApprovalsAction) -> Result<u8, Failure> {
@@ -64,9 +65,9 @@ fn list(global: &Global, approvals: &[Approval]) -> Result<(), Failure> {
         vec![
             approval.id.to_string(),
             status(approval),
-            approval.tool.clone(),
-            visible(&approval.arguments.to_string()).chars().take(80).collect(),
-            format!("{} ({})", approval.subject, approval.role),
+            one_line(&approval.tool),
+            one_line(&approval.arguments.to_string()).chars().take(80).collect(),
+            one_line(&format!("{} ({})", approval.subject, approval.role)),
             approval.expires.strftime("%Y-%m-%d %H:%M UTC").to_string(),
         ]
     });
@@ -83,12 +84,12 @@ fn grants(global: &Global, grants: &[Grant]) -> Result<(), Failure> {
     let rows = grants.iter().map(|grant| {
         vec![
             grant.id.to_string(),
-            grant.tool.clone(),
-            format!("{} ({})", grant.subject, grant.role),
-            grant.session.clone(),
+            one_line(&grant.tool),
+            one_line(&format!("{} ({})", grant.subject, grant.role)),
+            one_line(&grant.session),
             grant.left.to_string(),
             grant.expires.strftime("%Y-%m-%d %H:%M UTC").to_string(),
-            grant.by.clone(),
+            one_line(&grant.by),
         ]
     });
     output::out(&output::table(&["grant", "tool", "caller", "session", "calls left", "until", "by"], rows))
@@ -102,34 +103,5 @@ fn show(global: &Global, approval: &Approval) -> Result<(), Failure> {
     if output::format(global) == Format::Json {
         return output::json(approval);
     }
-    let pretty = serde_json::to_string_pretty(&approval.arguments).unwrap_or_default();
-    let preview = approval.preview.as_ref().map(|preview| format!("\nwhat would run:\n{}\n", visible(preview)));
-    let mut needs = String::new();
-    if let Some(typed) = approval.typed.as_ref().filter(|_| approval.is_open()) {
-        needs.push_str(&format!("\na yes must be typed: {}", visible(typed)));
-    }
-    if approval.approvers > 1 {
-        let said = if approval.yes_by.is_empty() { "nobody".to_owned() } else { approval.yes_by.join(", ") };
-        needs.push_str(&format!("\n{} persons must say yes; so far {}", approval.approvers, visible(&said)));
-    }
-    let decided = approval.decided_by.as_ref().map(|by| {
-        let why = approval.decision_reason.as_ref().map(|why| format!(": {}", visible(why))).unwrap_or_default();
-        format!("\nanswered by {by}{why}")
-    });
-    output::line(&format!(
-        "{} — {}\n{} ({}, {}) asked by {} ({}) through {}\nbecause {}\nexpires {}{}{needs}\n\narguments:\n{}\n{}",
-        approval.id,
-        status(approval),
-        approval.tool,
-        approval.risk,
-        approval.permission,
-        approval.subject,
-        approval.role,
-        approval.surface,
-        visible(&approval.reason),
-        approval.expires,
-        decided.unwrap_or_default(),
-        visible(&pretty),
-        preview.unwrap_or_default(),
-    ))
+    output::line(&approval.shown())
 }

@@ -31,11 +31,12 @@ pub(crate) async fn run(global: &Global, args: CallArgs) -> Result<u8, Failure> 
             }
         }
     };
+    let said = match output::format(global) {
+        Format::Json => output::json(&outcome),
+        Format::Text => output::out(&for_people(&outcome)),
+    };
     house.stop().await;
-    match output::format(global) {
-        Format::Json => output::json(&outcome)?,
-        Format::Text => output::out(&for_people(&outcome))?,
-    }
+    said?;
     Ok(outcome.exit())
 }
 

@@ -52,6 +52,7 @@ async fn stdio(global: &Global, args: &ServeArgs) -> Result<u8, Failure> {
     let session = uuid_v7(house.clock().now());
     let caller = caller(&house, role, Surface::McpStdio)?.with_session(session);
     let door = door(&house, args)?;
+    house.tell_approvals();
     let offer = match servers {
         0 => format!("{} tools", door.list(&caller).await.len()),
         // Their tools are counted when the client asks: it must not wait for them to be greeted.
@@ -100,6 +101,7 @@ async fn http(global: &Global, args: &ServeArgs) -> Result<u8, Failure> {
     let role = global.role.as_deref().unwrap_or(keys::ROLE);
     greet(global, &house, &format!("http://{} · keys have their roles, the first client's is {role}", bound.address()));
     introduce(global, &bound, &house, first.as_ref());
+    house.tell_approvals();
     let stop = CancellationToken::new();
     let mut options = ServeOptions::new(info(), stop.clone());
     options.door = Some(door(&house, args)?);

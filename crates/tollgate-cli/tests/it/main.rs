@@ -21,4 +21,5 @@ mod run;
 mod serve;
 mod sessions;
 mod shop;
+mod shown;
 mod tidy;

@@ -22,6 +22,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("tollgate-mcp", 2),
     ("tollgate-tools", 2),
     ("tollgate-gate", 3),
+    ("tollgate-webhook", 3),
     ("tollgate-agent", 4),
     ("tollgate-eval", 5),
     ("tollgate", 6),

@@ -9,7 +9,7 @@ use tollgate_policy::Effect;
 use tollgate_store::{Answer, Approval, Binding, Claim, NewApproval, StoreError, Taken};
 use tollgate_types::{
     ApprovalAnswer, ApprovalId, ApprovalQuestion, Code, ErrorObject, ToolDefinition, Waiting, WaitingKind, limits,
-    uuid_v7,
+    uuid_v7, visible,
 };
 
 use super::judge::{self, Judged};
@@ -220,7 +220,7 @@ fn to_type(definition: &ToolDefinition, shown: &Value) -> Option<String> {
     // What nobody can type, or would have to guess, is no confirmation.
     let is_fit = |text: &String| {
         let count = text.trim().chars().count();
-        (1..=limits::TYPED_CHARS_MAX).contains(&count) && !text.chars().any(char::is_control)
+        (1..=limits::TYPED_CHARS_MAX).contains(&count) && !text.chars().any(visible::is_hidden)
     };
     Some(value.filter(is_fit).unwrap_or_else(|| definition.name.clone()))
 }

@@ -170,6 +170,8 @@ async fn a_yes_that_must_be_typed() {
         ("/missing", json!({"to": "a", "amount": 3}), "pay"),
         ("/to", json!({"to": "line\nbreak", "amount": 4}), "pay"),
         ("/to", json!({"to": "x".repeat(1_000), "amount": 5}), "pay"),
+        ("/to", json!({"to": "a\u{200b}b", "amount": 7}), "pay"),
+        ("/to", json!({"to": "a\u{202e}b", "amount": 8}), "pay"),
         ("/to", json!({"to": "sk-planted-0123456789", "amount": 6}), "pay"),
     ];
     for (pointer, arguments, expected) in cases {
@@ -274,4 +276,18 @@ async fn a_yes_for_the_session_is_bounded_and_not_for_every_question() {
     }
     assert_eq!(ask(&bob, "pay", "one more").await.status(), Status::Waiting);
     assert_eq!(ask(&bob, "pay", "first").await.status(), Status::Waiting, "the yes itself was part of it");
+}
+
+/// Threat: one approval, raced by many executions.
+#[tokio::test]
+async fn of_many_calls_at_once_one_runs_under_the_yes() {
+    let runs: Arc<AtomicUsize> = Arc::default();
+    let world = World::new([pay(&runs)]);
+    let waiting = world.call("pay", json!({"to": "a"})).await;
+    world.operator.answer(&id(&waiting), answer(true)).await.unwrap();
+    let calls = (0..64).map(|_| world.call("pay", json!({"to": "a"})));
+    let outcomes = futures_util::future::join_all(calls).await;
+    let done = outcomes.iter().filter(|outcome| outcome.status() == Status::Done).count();
+    assert_eq!((done, runs.load(Ordering::SeqCst)), (1, 1));
+    assert!(outcomes.iter().all(|outcome| outcome.exit() != 6), "none of the others is our failure");
 }

@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rustix::fs::{FlockOperation, flock};
 use serde_json::json;
-use tollgate_types::{Code, Risk, Status, ToolOutput};
+use tollgate_gate::OperatorError;
+use tollgate_store::{Answer, Message};
+use tollgate_types::{Code, End, Risk, Status, ToolOutput};
 
 use crate::world::{World, echo, tool};
 
@@ -94,4 +96,24 @@ async fn every_attempt_has_one_beginning_and_one_end() {
     assert_eq!(ends.len(), outcomes.len());
     assert!(ends.values().all(|counts| *counts == (1, 1)), "{ends:?}");
     assert!(tollgate_ledger::verify(world.folder.path()).unwrap().ok);
+}
+
+/// What could not be recorded does not count, and its message may come again.
+#[tokio::test]
+async fn a_signed_answer_counts_with_its_record_or_not_at_all() {
+    let world = World::new([tool("act", Risk::Dangerous, |_, _| async { Ok(ToolOutput::text("acted")) }).arc()]);
+    let waiting = world.call("act", json!({})).await;
+    let End::Waiting(what, _) = &waiting.end else { unreachable!("it is dangerous") };
+    let open = world.operator.approval(what.id.as_str()).await.unwrap();
+    let message = || Message { id: "m1".into(), approval: open.id.clone(), digest: open.digest.clone() };
+    let yes = || Answer { approved: true, by: "alice".into(), reason: None, typed: None };
+    let held = hold(&world);
+    let lost = world.operator.answer_by_message(message(), yes()).await;
+    assert!(matches!(lost, Err(OperatorError::Ledger(_))), "{lost:?}");
+    drop(held);
+    assert_eq!(world.call("act", json!({})).await.status(), Status::Waiting, "no record, no yes");
+    world.operator.answer_by_message(message(), yes()).await.unwrap();
+    assert_eq!(world.record(&waiting, "approved")["note"], "by alice (signed message m1)");
+    assert!(world.operator.answer_by_message(message(), yes()).await.is_err(), "once");
+    assert_eq!(world.call("act", json!({})).await.status(), Status::Done);
 }

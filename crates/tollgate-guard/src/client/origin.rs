@@ -31,6 +31,17 @@ impl Origin {
     pub fn of(url: &str) -> Result<Self, ClientError> {
         Ok(Self { url: parse(url)?.origin().ascii_serialization() })
     }
+
+    /// Whether what is sent there goes to another machine in plain text.
+    pub fn is_plain_to_afar(&self) -> bool {
+        let url = Url::parse(&self.url).ok().filter(|url| url.scheme() == "http");
+        url.is_some_and(|url| match url.host() {
+            Some(Host::Ipv4(ip)) => !ip.is_loopback(),
+            Some(Host::Ipv6(ip)) => !ip.is_loopback(),
+            Some(Host::Domain(name)) => name != "localhost",
+            None => true,
+        })
+    }
 }
 
 impl fmt::Display for Origin {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use reqwest::{Client, Method, RequestBuilder, Response};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
+use tollgate::config::Loaded;
 use tollgate::mcp::ServerInfo;
 use tollgate::{
     CancellationToken, Cx, Door, Permission, ProgressUpdate, Risk, Tollgate, ToolDefinition, ToolError, ToolOutput,
@@ -38,23 +39,35 @@ pub(crate) struct Said {
 impl World {
     /// A house with its built-in tools, and one that asks for a human.
     pub(crate) async fn new() -> Self {
-        Self::with(|_| None, Duration::from_secs(5)).await
+        Self::with("", |_| None, Duration::from_secs(5)).await
+    }
+
+    /// The same by a configuration.
+    pub(crate) async fn configured(config: &str) -> Self {
+        Self::with(config, |_| None, Duration::from_secs(5)).await
     }
 
     /// The server in front of a recording door.
     pub(crate) async fn before(door: &Arc<RecordingDoor>, drain: Duration) -> Self {
         let door: Arc<dyn Door> = Arc::<RecordingDoor>::clone(door);
-        Self::with(|_| Some(door), drain).await
+        Self::with("", |_| Some(door), drain).await
     }
 
-    async fn with(door: impl FnOnce(&Tollgate) -> Option<Arc<dyn Door>>, drain: Duration) -> Self {
+    async fn with(config: &str, door: impl FnOnce(&Tollgate) -> Option<Arc<dyn Door>>, drain: Duration) -> Self {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("work")).unwrap();
+        let file = folder.path().join("tollgate.toml");
+        std::fs::write(&file, config).unwrap();
         let house = Tollgate::builder()
+            .config(Loaded::read(&file, folder.path()).unwrap())
             .data_dir(folder.path().join("data"))
             .workspace(folder.path().join("work"))
             .tool(
                 tool_fn("say", "Says it to the world.", |said: Said, _cx: Cx| async move { Ok(said.text) })
+                    .risk(Risk::Dangerous),
+            )
+            .tool(
+                tool_fn("wire", "Sends money.", |said: Said, _cx: Cx| async move { Ok(said.text) })
                     .risk(Risk::Dangerous),
             )
             .role(tollgate::Role::new("teller").allow("*").risk(Risk::Dangerous).permission(Permission::System))

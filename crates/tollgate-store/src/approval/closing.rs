@@ -32,7 +32,7 @@ fn closes_before_its_beginning() -> String {
 }
 
 /// Closes what is over, and forgets what has been for long.
-pub(super) fn expire(connection: &Connection, now: Timestamp) -> Result<(), StoreError> {
+pub(crate) fn expire(connection: &Connection, now: Timestamp) -> Result<(), StoreError> {
     let now = now.as_microsecond();
     connection.prepare_cached(&closes_at_its_end())?.execute(params![now])?;
     connection.prepare_cached(&closes_before_its_beginning())?.execute(params![now.saturating_add(BACK_MICROS)])?;

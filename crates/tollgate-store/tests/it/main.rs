@@ -1,7 +1,9 @@
 //! The state of a data folder, through its public door, on real files.
 
-#![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test may stop at the first surprise")]
 
+mod deliveries;
+mod messages;
 mod sessions;
 mod spending;
 
@@ -200,7 +202,9 @@ async fn a_store_of_the_first_format_is_brought_to_this_one() {
     for column in ["typed", "approvers", "yes_by"] {
         database.execute(&format!("alter table approvals drop column {column}"), []).unwrap();
     }
-    for table in ["grants", "sessions", "session_steps", "session_calls", "spending", "spending_held"] {
+    for table in
+        ["grants", "sessions", "session_steps", "session_calls", "spending", "spending_held", "deliveries", "messages"]
+    {
         database.execute(&format!("drop table {table}"), []).unwrap();
     }
     database.pragma_update(None, "user_version", 1).unwrap();

@@ -151,7 +151,7 @@ async fn a_store_of_the_second_format_is_brought_to_this_one() {
     store.add_session(meta("s", None)).await.unwrap();
     drop(store);
     let database = rusqlite::Connection::open(folder.path().join("store.db")).unwrap();
-    for table in ["sessions", "session_steps", "session_calls", "spending", "spending_held"] {
+    for table in ["sessions", "session_steps", "session_calls", "spending", "spending_held", "deliveries", "messages"] {
         database.execute(&format!("drop table {table}"), []).unwrap();
     }
     database.pragma_update(None, "user_version", 2).unwrap();

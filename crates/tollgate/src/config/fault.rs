@@ -1,6 +1,7 @@
 //! Where in the file something is wrong: errors that are found after the file was read.
 
 use tollgate_mcp::upstream::UpstreamError;
+use tollgate_types::visible;
 use toml::Spanned;
 
 use super::{ConfigError, Loaded, error};
@@ -62,7 +63,8 @@ impl Loaded {
         let table = self.config.tool.iter().rfind(is_named)?;
         Some(self.fault(
             table,
-            format!("tool.{name}"),
+            // It may be the name itself that is odd.
+            format!("tool.{}", visible::line(name)),
             message,
             "give the tool another name, or correct its definition",
         ))

@@ -1,5 +1,6 @@
 //! `tollgate.toml`: every key has a default, and with no file at all everything works in the current folder.
 
+mod approvals;
 mod budget;
 mod data;
 mod error;
@@ -18,6 +19,7 @@ use serde::Deserialize;
 use tollgate_types::ToolDefinition;
 use toml::Spanned;
 
+pub use approvals::{ApprovalWebhook, Approvals};
 pub use budget::{Budget, BudgetPer};
 pub use data::{Database, DatabaseKind, Engine, Search};
 pub use error::ConfigError;
@@ -53,6 +55,8 @@ pub struct Config {
     /// Rules in Cedar, and what they may read.
     #[schemars(with = "Option<PolicyFile>")]
     pub policy: Option<Spanned<PolicyFile>>,
+    /// Where people are told of open questions.
+    pub approvals: Approvals,
     /// How often callers may ask.
     #[schemars(with = "Vec<Limit>")]
     pub limit: Vec<Spanned<Limit>>,
@@ -90,6 +94,7 @@ impl Default for Config {
             server: Server::default(),
             roles: BTreeMap::new(),
             policy: None,
+            approvals: Approvals::default(),
             limit: Vec::new(),
             budget: Vec::new(),
             models: BTreeMap::new(),
@@ -329,6 +334,7 @@ impl Loaded {
         loaded.config.mcp.iter().try_for_each(|(name, server)| loaded.mcp_kind(name, server).map(drop))?;
         loaded.config.databases.iter().try_for_each(|(name, base)| loaded.database_kind(name, base).map(drop))?;
         loaded.search_url()?;
+        loaded.webhook()?;
         Ok(loaded)
     }
 

@@ -16,7 +16,7 @@ use tollgate_sandbox::Launch;
 use tollgate_types::{CancellationToken, Secret};
 use toml::Spanned;
 
-use super::{Loaded, Runs};
+use super::{ApprovalWebhook, Loaded, Runs};
 
 /// A secret's source: exactly one of `env`, `file` and `command`.
 #[derive(Debug, Clone, PartialEq, Eq, JsonSchema)]
@@ -159,10 +159,14 @@ impl Loaded {
         let in_servers = servers.flat_map(|server| server.env.values().chain(server.headers.values()));
         let values = headers.chain(config.env.values()).chain(tool_headers.flatten()).chain(in_servers);
         let databases = config.databases.values().filter_map(|database| database.get_ref().postgres.as_ref());
+        let webhook = config.approvals.webhook.iter().map(Spanned::get_ref);
+        let webhook_secrets = webhook.clone().flat_map(ApprovalWebhook::secrets);
+        let values = values.chain(webhook.flat_map(|webhook| webhook.headers.values()));
         let search = config.search.iter().filter_map(|search| search.get_ref().api_key.as_ref());
         keys.chain(values.filter_map(TextOrSecret::source))
             .chain(databases)
             .chain(search)
+            .chain(webhook_secrets)
             .filter_map(SecretSource::file)
             .map(|path| self.path(path))
             .collect()

@@ -6,11 +6,14 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use tollgate::config::{Loaded, Runs, SecretSource, TextOrSecret};
+use tollgate::webhooks::check_secret;
 
 use super::Finding;
 use super::program::{line, word};
 use crate::import::needed;
 
+/// What the webhook is called.
+pub(super) const WEBHOOK: &str = "approvals webhook";
 /// What others may do with a file, in its mode.
 pub(super) const OTHERS: u32 = 0o077;
 
@@ -27,6 +30,7 @@ pub(super) async fn examine(loaded: &Loaded) -> Vec<Finding> {
         }
     }
     findings.extend(search(loaded).await);
+    findings.extend(webhook(loaded).await);
     findings.extend(loaded.secret_files().iter().filter_map(|path| exposed(path)));
     findings
 }
@@ -69,6 +73,27 @@ async fn search(loaded: &Loaded) -> Option<Finding> {
         None => Finding::well("search", url),
         Some((why, mend)) => Finding::ailing("search", why, mend),
     })
+}
+
+/// The webhook of approvals: its secrets, each of the form that it must have, and its headers.
+async fn webhook(loaded: &Loaded) -> Option<Finding> {
+    let said = loaded.webhook().ok().flatten()?;
+    for source in said.secrets() {
+        let why = match source.resolve(&loaded.folder).await {
+            Err(why) => (why, mend(source, loaded)),
+            Ok(secret) => match check_secret(&secret) {
+                Err(fault) => (fault.to_string(), "echo whsec_$(openssl rand -base64 32)    (makes one)".to_owned()),
+                Ok(()) => continue,
+            },
+        };
+        return Some(Finding::ailing(WEBHOOK, why.0, why.1));
+    }
+    if let Some((name, why, mend)) = lacking(&said.headers, loaded).await.into_iter().next() {
+        return Some(Finding::ailing(WEBHOOK, format!("headers.{name}: {why}"), mend));
+    }
+    // The rest of the address is its receiver's business.
+    let url = said.url.split(['?', '#']).next().unwrap_or_default();
+    Some(Finding::well(WEBHOOK, url))
 }
 
 /// The values of a table that are not to be had: their names, why, and what mends it.

@@ -124,7 +124,7 @@ fn mend(status: &UpstreamStatus, server: &McpServer, loaded: &Loaded) -> String 
     if server.command.is_none() {
         let url = program::word(server.url.as_deref().unwrap_or_default());
         let name = &status.name;
-        return if has("401") || has("403") {
+        return if has("HTTP 401") || has("HTTP 403") {
             format!(
                 "give it a key: headers = {{ Authorization = {{ command = [\"PROGRAM\"] }} }} below [mcp.{name}], which prints `Bearer …`"
             )

@@ -11,11 +11,12 @@ use tollgate::config::Loaded;
 use tollgate::ledger::{self, LedgerError};
 use tollgate::limits::{DISK_FREE_BYTES_MIN, DOCTOR_LEDGER_BYTES_MAX};
 use tollgate::store::{KeyKind, Store};
+use tollgate::{Clock, SystemClock};
 use tollgate_server::keys;
 
 use super::Finding;
 use super::program::word;
-use super::secrets::OTHERS;
+use super::secrets::{OTHERS, WEBHOOK};
 
 /// The folders whose files are looked at one by one; results are too many.
 const FOLDERS: [&str; 4] = ["audit", "boot", "keys", "secrets"];
@@ -32,6 +33,7 @@ pub(super) async fn examine(loaded: &Loaded) -> Vec<Finding> {
         findings.extend(install_key(&data_dir));
         findings.extend(processes(&data_dir));
         findings.extend(unsettled(&data_dir).await);
+        findings.extend(undelivered(loaded, &data_dir).await);
     }
     findings.push(record(&data_dir));
     findings.push(server_keys(loaded, &data_dir).await);
@@ -157,6 +159,26 @@ async fn unsettled(data_dir: &Path) -> Option<Finding> {
             Some(Finding::ailing("store", error.to_string(), mend))
         }
     }
+}
+
+/// Open approvals that the webhook's receiver did not take.
+async fn undelivered(loaded: &Loaded, data_dir: &Path) -> Option<Finding> {
+    let store = Store::new(data_dir);
+    loaded.webhook().ok().flatten().filter(|_| store.exists())?;
+    let waiting = store.undelivered(SystemClock::new().now()).await.ok()?;
+    let first = waiting.first()?;
+    let again = match &first.again {
+        Some(again) => format!("is tried again at {again}"),
+        None => "is given up".to_owned(),
+    };
+    let found = format!(
+        "{} open approval(s) did not arrive; {} was tried {} times and {again}: {}",
+        waiting.len(),
+        first.id,
+        first.tries,
+        first.fault
+    );
+    Some(Finding::ailing(WEBHOOK, found, "mend the receiver or `url` of [approvals.webhook]; tollgate approvals list"))
 }
 
 fn record(data_dir: &Path) -> Finding {
