@@ -1,9 +1,10 @@
 //! Measures what the gate costs, as ratios from one run, on the disk that holds `--folder`; with `--policy` only what a
-//! decision costs. A terminal gets tables, a pipe JSON lines.
+//! decision costs, with `--redaction` only what redaction does. A terminal gets tables, a pipe JSON lines.
 //!
 //! ```text
 //! cargo run --release -p tollgate-bench -- --tollgate target/release/tollgate [--folder DIR] [--markdown]
 //! cargo run --release -p tollgate-bench -- --policy [--page docs/policy-speed.md]
+//! cargo run --release -p tollgate-bench -- --redaction
 //! ```
 
 #![expect(clippy::print_stdout, reason = "its output is its purpose")]
@@ -12,11 +13,12 @@ mod disk;
 mod gate;
 mod policy;
 mod process;
+mod redact;
 mod stats;
 
 use std::error::Error;
 use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::stats::Row;
 
@@ -25,6 +27,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut tollgate = None;
     let mut is_markdown = std::io::stdout().is_terminal();
     let (mut is_policy, mut page) = (false, None);
+    let mut is_redaction_only = false;
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
         match word.as_str() {
@@ -33,19 +36,16 @@ fn main() -> Result<(), Box<dyn Error>> {
             "--markdown" => is_markdown = true,
             "--policy" => is_policy = true,
             "--page" => page = Some(PathBuf::from(words.next().ok_or("--page takes a file")?)),
+            "--redaction" => is_redaction_only = true,
             other => return Err(format!("no option is named `{other}`").into()),
         }
     }
     if is_policy {
         return decisions(is_markdown, page);
     }
-    let scratch = tempfile::tempdir_in(&folder)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    // On a worker, where a server's calls come from.
-    let on_worker = runtime.spawn(gate::measure(scratch.path().to_owned()));
-    let mut rows = runtime.block_on(on_worker)?.map_err(|why| why.to_string())?;
-    if let Some(tollgate) = tollgate {
-        rows.extend(process::measure(&tollgate, scratch.path())?);
+    let mut rows = redact::measure();
+    if !is_redaction_only {
+        rows.extend(calls(&folder, tollgate.as_deref())?);
     }
     told(&rows, is_markdown)
 }
@@ -74,6 +74,19 @@ fn told(rows: &[Row], is_markdown: bool) -> Result<(), Box<dyn Error>> {
         eprintln_names(&missed);
     }
     Ok(())
+}
+
+/// What a call costs, in process and from the start of one.
+fn calls(folder: &Path, tollgate: Option<&str>) -> Result<Vec<Row>, Box<dyn Error>> {
+    let scratch = tempfile::tempdir_in(folder)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    // On a worker, where a server's calls come from.
+    let on_worker = runtime.spawn(gate::measure(scratch.path().to_owned()));
+    let mut rows = runtime.block_on(on_worker)?.map_err(|why| why.to_string())?;
+    if let Some(tollgate) = tollgate {
+        rows.extend(process::measure(tollgate, scratch.path())?);
+    }
+    Ok(rows)
 }
 
 #[expect(clippy::print_stderr, reason = "a remark beside the figures")]

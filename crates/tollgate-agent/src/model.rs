@@ -6,6 +6,7 @@ mod hide;
 use std::time::Duration;
 
 use tollgate_guard::client::ClientError;
+use tollgate_guard::redact::Redactor;
 use tollgate_types::{BoxFuture, Code, ErrorObject, Secret, limits};
 use tollgate_wire::{EmptyContent, Lowered, Message, ToolChoice, Turn, WireFault};
 
@@ -37,6 +38,8 @@ pub struct ModelConfig {
     pub idle_timeout: Duration,
     /// How an assistant message without text is written.
     pub empty_content: EmptyContent,
+    /// What takes secrets out of the conversation before the server sees it; none leaves it as it is.
+    pub redactor: Option<Redactor>,
 }
 
 impl ModelConfig {
@@ -54,6 +57,7 @@ impl ModelConfig {
             max_retries: RETRIES_MAX,
             idle_timeout: Duration::from_millis(limits::MODEL_IDLE_TIMEOUT_MS),
             empty_content: EmptyContent::default(),
+            redactor: None,
         }
     }
 }

@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use tollgate_guard::redact::Redactor;
 use tollgate_types::{Code, Outcome, Status};
 use tollgate_wire::Turn;
 
@@ -75,6 +76,7 @@ impl ResultRecord {
 pub struct Recorder {
     file: File,
     path: PathBuf,
+    redactor: Option<Redactor>,
 }
 
 /// Why a recording cannot be kept.
@@ -122,13 +124,23 @@ impl Recorder {
         if file.metadata().map_err(unwritable)?.len() > 0 {
             return Err(RecordError::Exists { path: path.display().to_string() });
         }
-        let mut recorder = Self { file, path: path.to_owned() };
+        let mut recorder = Self { file, path: path.to_owned(), redactor: None };
         recorder.write_line(&Header { tollgate_recording: VERSION })?;
         Ok(recorder)
     }
 
+    /// The same recording without secrets.
+    #[must_use]
+    pub fn hiding(mut self, redactor: Redactor) -> Self {
+        self.redactor = Some(redactor);
+        self
+    }
+
     pub(crate) fn write(&mut self, line: &Line) -> Result<(), RecordError> {
-        self.write_line(line)
+        let Some(redactor) = &self.redactor else { return self.write_line(line) };
+        let mut value = serde_json::to_value(line).map_err(|e| self.unwritable(e.into()))?;
+        redactor.value(&mut value);
+        self.write_line(&value)
     }
 
     fn write_line(&mut self, line: &impl Serialize) -> Result<(), RecordError> {

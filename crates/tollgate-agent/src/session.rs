@@ -218,7 +218,7 @@ impl Session {
         let (seq, id) = (self.next, &self.meta.id);
         let new = |(position, call): (usize, &ModelCall)| NewCall {
             key: (!only_reads(&call.name)).then(|| format!("session:{id}:{seq}:{position}")),
-            is_whole: self.redactor.secrets_only(&call.arguments) == call.arguments,
+            is_whole: self.redactor.text(&call.arguments) == call.arguments,
         };
         let calls: Vec<NewCall> = turn.calls.iter().enumerate().map(new).collect();
         self.add(StepKind::Turn, &Line::Turn { round, turn: turn.clone() }, calls.clone()).await?;
@@ -242,10 +242,10 @@ impl Session {
         Ok(())
     }
 
-    /// The JSON without what Tollgate keeps secret.
+    /// The JSON without secrets.
     fn redacted(&self, value: &impl Serialize) -> Result<String, SessionError> {
         let mut value = serde_json::to_value(value).map_err(|error| SessionError::Unwritable(error.to_string()))?;
-        self.redactor.secrets_only_value(&mut value);
+        self.redactor.value(&mut value);
         Ok(value.to_string())
     }
 

@@ -466,6 +466,30 @@ pub(crate) enum AuditAction {
         #[arg(long, value_name = "TEXT")]
         note: Option<String>,
     },
+    /// Copy standard input to standard output without secrets
+    #[command(
+        after_help = "What is hidden, and how it is marked, is as in the ledger: docs/ledger-format.md. The digits of \
+                      the marks are made under the data folder's key; where there is none, under one that is made for this \
+                      run and not kept. Bytes that are not UTF-8 pass through.\n\nExamples:\n  journalctl -u shop | \
+                      tollgate audit redact > shop.log\n  tollgate audit redact --secret-env SHOP_TOKEN --profile pii < a.log"
+    )]
+    Redact {
+        /// Hide the value of this environment variable, however it is encoded; may be said several times
+        #[arg(long, value_name = "NAME")]
+        secret_env: Vec<String>,
+        /// What is hidden [default: the configuration's `redact.profile`]
+        #[arg(long, value_enum, value_name = "PROFILE")]
+        profile: Option<ProfileArg>,
+    },
+}
+
+/// What `audit redact` hides.
+#[derive(Clone, Copy, ValueEnum)]
+pub(crate) enum ProfileArg {
+    /// Secrets, and numbers of cards
+    Default,
+    /// Personal data too
+    Pii,
 }
 
 /// `doctor …`.

@@ -60,7 +60,7 @@ impl Failure {
         if GraphicalReportHandler::new().render_report(&mut text, self).is_err() {
             text = format!("{self}\n");
         }
-        crate::output::err(&text);
+        crate::output::tell(&text);
         ExitCode::from(self.exit)
     }
 }

@@ -82,7 +82,7 @@ fn trace(cli: &Cli) {
     };
     tracing_subscriber::fmt()
         .with_env_filter(tracing_subscriber::EnvFilter::new(level))
-        .with_writer(std::io::stderr)
+        .with_writer(|| output::Log)
         .with_target(false)
         .init();
 }

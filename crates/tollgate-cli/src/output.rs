@@ -1,10 +1,12 @@
 //! Printing: machine output to standard output, everything else to standard error, and a closed pipe is no fault.
 
+use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{LazyLock, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use comfy_table::{ContentArrangement, Table, presets};
 use serde::Serialize;
+use tollgate::redact::Redactor;
 
 pub(crate) use tollgate::visible::text as visible;
 
@@ -62,15 +64,53 @@ pub(crate) fn json(value: &impl Serialize) -> Result<(), Failure> {
     line(&text)
 }
 
+/// What hides secrets in what goes to standard error, once a house is open.
+static REDACTOR: OnceLock<Redactor> = OnceLock::new();
+
+/// Hides from now on what this knows.
+pub(crate) fn hide_with(redactor: &Redactor) {
+    let _ = REDACTOR.set(redactor.clone());
+}
+
+/// Prints a value as one line of JSON, without secrets.
+pub(crate) fn json_hiding(value: &impl Serialize) -> Result<(), Failure> {
+    let mut value = serde_json::to_value(value).map_err(|error| Failure::internal(error.to_string()))?;
+    if let Some(redactor) = REDACTOR.get() {
+        redactor.value(&mut value);
+    }
+    json(&value)
+}
+
 /// Prints to standard error. When even that is closed there is nobody to tell.
 pub(crate) fn err(text: &str) {
-    let _ = io::stderr().lock().write_all(text.as_bytes());
+    let clean = REDACTOR.get().map_or(Cow::Borrowed(text), |redactor| redactor.secrets_only(text));
+    let _ = io::stderr().lock().write_all(clean.as_bytes());
+}
+
+/// What happened, without secrets: other people's words may be in it.
+pub(crate) fn tell(text: &str) {
+    static STRANGER: LazyLock<Redactor> = LazyLock::new(|| Redactor::new(&[], []));
+    err(&REDACTOR.get().unwrap_or(&STRANGER).text(text));
+}
+
+/// Where diagnostics go.
+pub(crate) struct Log;
+
+impl Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        tell(&String::from_utf8_lossy(bytes));
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Prints a warning.
 pub(crate) fn warn(global: &Global, text: &str) {
     if !global.quiet {
-        err(&format!("{} {text}\n", style(Style::Yellow, "warning:", io::stderr().is_terminal())));
+        tell(&format!("{} {text}\n", style(Style::Yellow, "warning:", io::stderr().is_terminal())));
     }
 }
 

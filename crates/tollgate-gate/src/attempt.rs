@@ -99,7 +99,11 @@ impl Attempt {
         entry.sandbox = Some(gate.sandbox);
         entry.approval = known.approval.clone();
         match &known.tool {
-            None => entry.tool = Some(ToolRef { name: self.name.clone(), pin: None, source: None }),
+            None => {
+                // Whatever the asker wrote there.
+                let name = gate.redactor.text(&self.name).into_owned();
+                entry.tool = Some(ToolRef { name, pin: None, source: None });
+            }
             Some(tool) => {
                 let definition = &tool.definition;
                 entry.tool = Some(ToolRef {

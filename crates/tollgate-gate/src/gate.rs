@@ -1,5 +1,6 @@
 //! The pipeline.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, OnceLock, Weak};
@@ -13,7 +14,7 @@ use tollgate_policy::{Effect, Policy, PolicyError};
 use tollgate_store::{InstallKey, Store};
 use tollgate_types::{
     ApprovalChannel, BoxFuture, Call, Caller, CancellationToken, Clock, Code, Door, End, ErrorObject, Outcome, Risk,
-    Supply, Tool, ToolDefinition, Workspace, limits::CALLS_UNDER_WAY_MAX,
+    SourceKind, Supply, Tool, ToolDefinition, Workspace, limits::CALLS_UNDER_WAY_MAX,
 };
 use tollgate_wire::repair;
 
@@ -89,7 +90,7 @@ impl Gate {
     /// # Errors
     /// When the definition is not fit to be registered.
     pub fn register(&self, tool: Arc<dyn Tool>) -> Result<(), RegisterError> {
-        let definition = tool.definition();
+        let definition = presented(&self.inner.redactor, tool.definition());
         self.inner.policy.during(|policy| {
             let entry = self.inner.catalog.register(definition)?;
             if let Err(error) = policy.compile(&entry.definition) {
@@ -176,6 +177,22 @@ impl Gate {
         self.inner.tasks.wait().await;
         self.inner.tasks.reopen();
     }
+}
+
+/// A definition as callers may see it. What is built in is known to hold no secret.
+fn presented(redactor: &Redactor, mut definition: ToolDefinition) -> ToolDefinition {
+    if definition.source.kind == SourceKind::Builtin {
+        return definition;
+    }
+    let texts = [&mut definition.title, &mut definition.when, &mut definition.when_not];
+    for text in texts.into_iter().flatten().chain([&mut definition.description]) {
+        if let Cow::Owned(clean) = redactor.result(text) {
+            *text = clean;
+        }
+    }
+    let schemas = std::iter::once(&mut definition.input_schema).chain(&mut definition.output_schema);
+    schemas.chain(&mut definition.examples).for_each(|value| redactor.result_value(value));
+    definition
 }
 
 impl Door for Gate {

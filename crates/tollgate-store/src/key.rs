@@ -42,6 +42,23 @@ impl InstallKey {
         }
     }
 
+    /// The key of `data_dir` where there is one, else one that nobody keeps. Makes nothing.
+    ///
+    /// # Errors
+    /// When the file cannot be read or is not 32 bytes long, or the system has no randomness.
+    pub fn load_or_borrow(data_dir: &Path) -> Result<Self, StoreError> {
+        let path = data_dir.join("keys").join("install.key");
+        match fs::read(&path) {
+            Ok(bytes) => Self::from_bytes(&bytes, &path),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let mut key = [0_u8; KEY_BYTES];
+                getrandom::fill(&mut key).map_err(|error| StoreError::io(&path, io::Error::other(error)))?;
+                Ok(Self(key))
+            }
+            Err(source) => Err(StoreError::io(path, source)),
+        }
+    }
+
     fn from_bytes(bytes: &[u8], path: &Path) -> Result<Self, StoreError> {
         let key = bytes.try_into().map_err(|_| {
             let message = format!("expected {KEY_BYTES} bytes, found {}", bytes.len());

@@ -12,12 +12,27 @@ const SLIP: f64 = 0.9;
 /// How far after a cut the next line is looked for.
 const LINE_CHARS_SKIPPED_MAX: usize = 200;
 
-/// The first `chars_max` characters, with a mark where more was.
+/// The first `chars_max` characters or a few less, with a mark where more was. It still has to be redacted: no word is
+/// halved, and where there are no spaces, no token.
 pub(crate) fn cut(text: &str, chars_max: usize) -> Cow<'_, str> {
-    match text.char_indices().nth(chars_max).and_then(|(end, _)| text.split_at_checked(end)) {
+    match text.char_indices().nth(chars_max).and_then(|(end, _)| text.split_at_checked(whole_end(text, end))) {
         None => Cow::Borrowed(text),
         Some((head, rest)) => Cow::Owned(format!("{head}… [{} more characters]", rest.chars().count())),
     }
+}
+
+/// Where a text ends that may go to the byte `at`, when half of a secret must not be in it: between two words, or in
+/// writing without spaces, such as minified code, between two tokens.
+pub(crate) fn whole_end(text: &str, at: usize) -> usize {
+    let word = run_start(text, at);
+    if word > at / 2 {
+        return word;
+    }
+    let is_token = |c: char| c.is_alphanumeric() || "_-+/=.~%".contains(c);
+    let head = text.get(..at).unwrap_or(text);
+    let goes_on = text.get(at..).is_some_and(|rest| rest.starts_with(is_token));
+    let token = if goes_on { head.trim_end_matches(is_token).len() } else { head.len() };
+    token.max(word)
 }
 
 /// About the first `chars_max` characters, for what still has to be redacted: half of a secret is not recognised, so a
@@ -172,6 +187,18 @@ mod tests {
         assert_eq!(cut("无线", 2), "无线");
         assert_eq!(tail("无线键盘", 2), "…键盘");
         assert_eq!(tail("键盘", 2), "键盘");
+    }
+
+    #[test]
+    fn a_token_is_cut_off_whole() {
+        for (text, chars, expected) in [
+            ("one two three", 9, "one two … [5 more characters]"),
+            ("f(a){return b.c}", 14, "f(a){return … [4 more characters]"),
+            ("{\"a\":1,\"key\":\"hunter2-hunter2\"}", 20, "{\"a\":1,\"key\":\"… [17 more characters]"),
+            ("hunter2-hunter2-hunter2", 10, "… [23 more characters]"),
+        ] {
+            assert_eq!(cut(text, chars), expected);
+        }
     }
 
     #[test]

@@ -113,7 +113,7 @@ impl Builder {
         let sandbox = tollgate_sandbox::level().as_str();
         let (ledger, store) = opened(&data_dir, &self.clock, sandbox)?;
         let key = InstallKey::load(&data_dir)?;
-        let redactor = Redactor::new(key.as_bytes(), []);
+        let redactor = self.loaded.redactor(key.as_bytes())?;
         let (operator, sessions) = desks(&ledger, &store, &self.clock, &redactor);
         let mut warnings = Vec::new();
         let env = environment(&self.loaded, &redactor, &mut warnings).await;
@@ -325,14 +325,6 @@ async fn environment(loaded: &Loaded, redactor: &Redactor, warnings: &mut Vec<St
     env
 }
 
-/// Whether a value under this name is hidden in records.
-pub(crate) fn is_secret_name(name: &str, redactor: &Redactor) -> bool {
-    let mut probe = serde_json::json!({ name: "a value that stands for itself" });
-    let before = probe.clone();
-    redactor.value(&mut probe);
-    probe != before
-}
-
 pub(crate) enum Resolved {
     Text(String),
     Secret(Secret),
@@ -346,7 +338,7 @@ pub(crate) async fn resolve(
 ) -> Result<Resolved, String> {
     match value {
         // A plain text under the name of a secret is one.
-        TextOrSecret::Text(text) if is_secret_name(name, redactor) => {
+        TextOrSecret::Text(text) if redactor.is_secret_name(name) => {
             let secret = Secret::new(text.clone());
             redactor.add_secret(&secret);
             Ok(Resolved::Secret(secret))

@@ -12,7 +12,7 @@ use tollgate_policy::Role;
 use tollgate_types::{BoxFuture, Call, Caller, CancellationToken, Clock, Door, Outcome, Secret, ToolDefinition};
 use tollgate_webhook::Webhook;
 
-use crate::builder::{Reading, is_secret_name, read_policy};
+use crate::builder::{Reading, read_policy};
 use crate::config::{Loaded, Model, TextOrSecret};
 use crate::servers::{CALL_WAIT, Servers};
 use crate::{Builder, Error, Reloads};
@@ -146,6 +146,11 @@ impl Tollgate {
         &self.sessions
     }
 
+    /// What hides secrets.
+    pub fn redactor(&self) -> &Redactor {
+        &self.redactor
+    }
+
     /// The clock that everything here goes by.
     pub fn clock(&self) -> Arc<dyn Clock> {
         Arc::clone(&self.clock)
@@ -192,7 +197,7 @@ impl Tollgate {
             let value = match value {
                 TextOrSecret::Text(text) => {
                     let value = Secret::new(text.clone());
-                    if is_secret_name(name, &self.redactor) {
+                    if self.redactor.is_secret_name(name) {
                         self.redactor.add_secret(&value);
                     }
                     value
@@ -206,6 +211,7 @@ impl Tollgate {
             headers.push((name.clone(), value));
         }
         let mut config = ModelConfig::new(model.base_url.clone(), model.model.clone());
+        config.redactor = Some(self.redactor.clone());
         config.api_key = api_key;
         config.headers = headers;
         config.max_tokens = model.max_tokens;

@@ -1,6 +1,7 @@
 //! A server that speaks OpenAI Chat Completions. A reply is read as what it is, a stream or one object, whatever was
 //! asked for. What may pass is tried again, as long as no text was shown yet.
 
+use std::borrow::Cow;
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use tollgate_guard::client::{Client, Origin, Request, Response};
 use tollgate_types::{BoxFuture, Secret, limits};
 use tollgate_wire::{ChatRequest, ChatStream, Finish, Names, Turn, chat};
 
-use super::hide::Secrets;
+use super::hide::{self, Secrets};
 use super::{Model, ModelConfig, ModelError, ModelRequest};
 
 /// What is read of a refusal.
@@ -60,9 +61,13 @@ impl ChatModel {
     }
 
     async fn ask(&self, request: ModelRequest<'_>, on_text: &mut (dyn FnMut(&str) + Send)) -> Result<Turn, ModelError> {
+        let messages = match &self.config.redactor {
+            Some(redactor) => hide::in_messages(redactor, request.messages),
+            None => Cow::Borrowed(request.messages),
+        };
         let body = ChatRequest {
             model: &self.config.model,
-            messages: request.messages,
+            messages: &messages,
             tools: request.tools,
             tool_choice: request.tool_choice,
             max_tokens: self.config.max_tokens,

@@ -1,15 +1,50 @@
-//! Takes what the operator keeps secret out of what a server says. Servers repeat keys in what they complain about.
+//! Takes what the operator keeps secret out of what a server is asked, and out of what it says. Servers repeat keys in
+//! what they complain about.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use tollgate_guard::redact::{Redactor, SECRET_BYTES_MIN};
 use tollgate_types::Secret;
-use tollgate_wire::WireFault;
+use tollgate_wire::{Message, WireFault};
 
 use super::{ModelConfig, ModelError};
 
 /// A shorter word of a header's value is no secret of its own, such as the scheme before a token.
 const WORD_BYTES_MIN: usize = 8;
+
+/// A conversation as its model may see it. What a provider wants back unchanged stays as it is.
+pub(super) fn in_messages<'a>(redactor: &Redactor, messages: &'a [Message]) -> Cow<'a, [Message]> {
+    let mut shown = Cow::Borrowed(messages);
+    for (at, message) in messages.iter().enumerate() {
+        let mut clean = message.clone();
+        if hide_in_message(redactor, &mut clean)
+            && let Some(place) = shown.to_mut().get_mut(at)
+        {
+            *place = clean;
+        }
+    }
+    shown
+}
+
+/// Whether anything was hidden.
+fn hide_in_message(redactor: &Redactor, message: &mut Message) -> bool {
+    let mut is_changed = false;
+    let mut hide = |text: &mut String| {
+        if let Cow::Owned(clean) = redactor.for_model(text) {
+            *text = clean;
+            is_changed = true;
+        }
+    };
+    match message {
+        Message::System(text) | Message::User(text) | Message::Tool { text, .. } => hide(text),
+        Message::Assistant { text, calls, .. } => {
+            hide(text);
+            calls.iter_mut().for_each(|call| hide(&mut call.arguments));
+        }
+    }
+    is_changed
+}
 
 /// The key and the headers of one model, to be hidden in whatever form they come back. A text must be cut after, or
 /// the cut may go through a secret.

@@ -52,7 +52,7 @@ impl Sessions {
             name: start.name,
             caller: Caller { session: None, ..start.caller },
             model: start.model,
-            system: start.system.map(|system| self.redactor.secrets_only(&system).into_owned()),
+            system: start.system.map(|system| self.redactor.text(&system).into_owned()),
             created: now,
             updated: now,
             bytes: 0,

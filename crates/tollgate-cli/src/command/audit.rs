@@ -22,6 +22,7 @@ pub(crate) async fn run(global: &Global, action: AuditAction) -> Result<u8, Fail
         AuditAction::Show { attempt } => show(global, &attempt),
         AuditAction::Verify => verify(global),
         AuditAction::Settle { attempt, verdict, note } => settle(global, attempt, verdict, note).await,
+        AuditAction::Redact { secret_env, profile } => super::redact::run(global, &secret_env, profile),
     }
 }
 

@@ -11,6 +11,7 @@ pub(crate) mod init;
 pub(crate) mod keys;
 pub(crate) mod mcp;
 pub(crate) mod policy;
+pub(crate) mod redact;
 pub(crate) mod reload;
 pub(crate) mod run;
 pub(crate) mod serve;
@@ -89,6 +90,7 @@ pub(crate) async fn open_for_person(global: &Global, loaded: Loaded) -> Result<T
 
 async fn build(global: &Global, builder: Builder) -> Result<Tollgate, Failure> {
     let house = builder.build().await?;
+    output::hide_with(house.redactor());
     for warning in house.warnings() {
         output::warn(global, warning);
     }

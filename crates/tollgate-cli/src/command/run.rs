@@ -96,7 +96,7 @@ async fn agent(
         }
     };
     if let Some(recorder) = recorder {
-        agent = agent.with_recorder(recorder);
+        agent = agent.with_recorder(recorder.hiding(house.redactor().clone()));
     }
     Ok((agent, recorded))
 }

@@ -25,11 +25,13 @@ pub(crate) async fn shape(trip: Trip<'_>, ran: Ran) -> Result<CallResult, Stop> 
         };
         return Err(Stop::Error(ErrorObject::new(Code::ResultTooLarge, message).with_hint(hint)));
     }
+    // A marker need not fit the schema that the secret fitted.
+    let misfit = misfit(entry, &output);
     redact(gate, &mut output);
     if let Some(error) = own_failure(&output) {
         return Err(Stop::Error(presentable(gate, error)));
     }
-    if let Some(error) = misfit(entry, &output) {
+    if let Some(error) = misfit {
         // The caller is told what is wrong with it; the ledger keeps what it was.
         trip.attempt.record_result(gate, &output);
         return Err(Stop::Error(presentable(gate, error)));
@@ -61,20 +63,20 @@ fn json_len(value: &Value) -> usize {
     }
 }
 
-/// Injected secrets leave by no door.
+/// Injected secrets leave by no door, and others by none that the operator did not open to them.
 fn redact(gate: &Inner, output: &mut ToolOutput) {
     for part in &mut output.content {
         match part {
             Content::Text(text) => {
-                if let Cow::Owned(clean) = gate.redactor.secrets_only(text) {
+                if let Cow::Owned(clean) = gate.redactor.result(text) {
                     *text = clean;
                 }
             }
-            Content::Other(value) => gate.redactor.secrets_only_value(value),
+            Content::Other(value) => gate.redactor.result_value(value),
         }
     }
     if let Some(value) = &mut output.structured {
-        gate.redactor.secrets_only_value(value);
+        gate.redactor.result_value(value);
     }
 }
 

@@ -62,6 +62,12 @@ fn secret_word(word: &str) -> Option<&'static str> {
         | "authpass" | "mailpass" | "emailpass" | "mysqlpass" | "pgpass" | "redispass" | "rootpass" | "adminpass"
         | "proxypass" | "ftppass" | "httppass" | "loginpass" | "databasepass" => "password",
         _ if ["password", "passwd", "passphrase"].iter().any(|stem| word.ends_with(stem)) => "password",
+        "口令" => "password",
+        _ if word.ends_with("密码") => "password",
+        "令牌" | "访问令牌" | "刷新令牌" => "token",
+        "密钥" | "私钥" | "访问密钥" => "secret_key",
+        "验证码" | "动态码" => "otp",
+        "银行卡号" | "信用卡号" | "cardno" | "cardnum" | "bankcard" | "debitcard" => "card_number",
         "secret" | "secrets" | "secretid" | "clientsecret" | "webhooksecret" | "sharedsecret" | "mnemonic"
         | "seedphrase" | "recoveryphrase" | "codeverifier" => "secret",
         "secretkey" | "secretaccesskey" | "signingkey" | "encryptionkey" | "decryptionkey" | "masterkey"

@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
+use std::ops::Range;
 use std::sync::OnceLock;
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
@@ -15,6 +16,10 @@ use super::SECRET_BYTES_MIN;
 
 /// A shorter piece of base64 would be found where no secret is.
 const BASE64_CHARS_MIN: usize = 5;
+/// What says that a text was cut.
+const CUT: char = '…';
+/// A shorter beginning of a secret gives nothing away.
+const HALF_BYTES_MIN: usize = 6;
 /// Up to here the fast automaton is worth its memory (some 500 bytes for each byte of pattern).
 const FAST_PATTERN_BYTES_MAX: usize = 8 * 1024;
 
@@ -40,9 +45,12 @@ struct Known {
 struct Search {
     automaton: Option<AhoCorasick>,
     patterns: Vec<Pattern>,
+    /// Every piece of so many bytes that a form has, sorted: the quick answer to whether a text ends in one.
+    pieces: OnceLock<Vec<[u8; HALF_BYTES_MIN]>>,
 }
 
 struct Pattern {
+    form: String,
     known: usize,
     edges: Edges,
 }
@@ -64,6 +72,20 @@ impl Secrets {
             known.push(Known { value: value.to_owned(), marker });
         }
         Self { known, search: OnceLock::new() }
+    }
+
+    /// The length of the longest form of a secret.
+    pub(super) fn longest(&self) -> usize {
+        // JSON in JSON writes a control character in seven bytes.
+        const BYTES_OF_ONE_MAX: usize = 7;
+        self.known.iter().map(|known| known.value.len() * BYTES_OF_ONE_MAX).max().unwrap_or(0)
+    }
+
+    /// Where the secrets are, in order.
+    pub(super) fn found(&self, text: &str) -> Vec<Range<usize>> {
+        let search = self.search.get_or_init(|| Search::new(&self.known));
+        let automaton = search.automaton.as_ref().filter(|_| !self.known.is_empty());
+        automaton.map_or_else(Vec::new, |automaton| automaton.find_iter(text).map(|hit| hit.range()).collect())
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -91,32 +113,65 @@ impl Secrets {
             from = end;
         }
         if from == 0 {
-            return Cow::Borrowed(text);
+            return self.without_halves(search, text).map_or(Cow::Borrowed(text), Cow::Owned);
         }
         clean.push_str(text.get(from..).unwrap_or_default());
-        Cow::Owned(clean)
+        Cow::Owned(self.without_halves(search, &clean).unwrap_or(clean))
+    }
+
+    /// The text without what a cut left of a secret: its beginning, before `…`. None where there is none.
+    fn without_halves(&self, search: &Search, text: &str) -> Option<String> {
+        let mut clean = String::new();
+        let mut from = 0;
+        for (at, _) in text.match_indices(CUT) {
+            let head = text.get(from..at).unwrap_or_default();
+            if let Some((length, pattern)) = search.half_before(head)
+                && let Some(known) = self.known.get(pattern.known)
+            {
+                clean.push_str(head.get(..head.len() - length).unwrap_or_default());
+                clean.push_str(&known.marker);
+                from = at;
+            }
+        }
+        (from > 0).then(|| clean + text.get(from..).unwrap_or_default())
     }
 }
 
 impl Search {
     fn new(known: &[Known]) -> Self {
-        let mut texts = Vec::new();
         let mut patterns = Vec::new();
         for (at, known) in known.iter().enumerate() {
-            for (text, edges) in encodings(&known.value) {
-                texts.push(text);
-                patterns.push(Pattern { known: at, edges });
-            }
+            let encodings = encodings(&known.value).into_iter();
+            patterns.extend(encodings.map(|(form, edges)| Pattern { form, known: at, edges }));
         }
-        let bytes: usize = texts.iter().map(String::len).sum();
+        let bytes: usize = patterns.iter().map(|pattern| pattern.form.len()).sum();
         let kind = if bytes <= FAST_PATTERN_BYTES_MAX { AhoCorasickKind::DFA } else { AhoCorasickKind::ContiguousNFA };
         let automaton = AhoCorasick::builder()
             .match_kind(MatchKind::LeftmostLongest)
             .kind(Some(kind))
             .prefilter(false)
-            .build(&texts)
+            .build(patterns.iter().map(|pattern| &pattern.form))
             .ok();
-        Self { automaton, patterns }
+        Self { automaton, patterns, pieces: OnceLock::new() }
+    }
+
+    /// The longest beginning of a form that the text ends in.
+    fn half_before(&self, text: &str) -> Option<(usize, &Pattern)> {
+        let tail = text.as_bytes().last_chunk::<HALF_BYTES_MIN>()?;
+        let pieces = self.pieces.get_or_init(|| {
+            let windows = self.patterns.iter().flat_map(|pattern| pattern.form.as_bytes().windows(HALF_BYTES_MIN));
+            let mut pieces: Vec<_> = windows.filter_map(|piece| piece.try_into().ok()).collect();
+            pieces.sort_unstable();
+            pieces.dedup();
+            pieces
+        });
+        pieces.binary_search(tail).ok()?;
+        let longest = |pattern: &Pattern| {
+            let is_half = |length: &usize| pattern.form.get(..*length).is_some_and(|half| text.ends_with(half));
+            (HALF_BYTES_MIN..pattern.form.len()).rev().find(is_half)
+        };
+        let halves = self.patterns.iter().filter_map(|pattern| Some((longest(pattern)?, pattern)));
+        halves.max_by_key(|(length, _)| *length)
     }
 }
 

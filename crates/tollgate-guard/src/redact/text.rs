@@ -3,18 +3,21 @@
 
 mod held;
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::OnceLock;
 
-use aho_corasick::AhoCorasick;
 use serde_json::Value;
 
-use super::{Redactor, forms, keys};
+use super::rules::{Finder, Hit, Searched, Word};
+use super::{Redactor, forms, keys, numbers, values};
 
 /// Texts within texts (JSON in a string in JSON) that are still read as JSON.
 const TEXTS_DEPTH_MAX: usize = 4;
 /// A longer text is read as text also when it is JSON: as values it would take many times its size.
 const JSON_TEXT_BYTES_MAX: usize = 1024 * 1024;
+/// How often a text is gone through in which something was hidden.
+const PASSES_MAX: usize = 4;
 /// A longer run of name characters is no name.
 const NAME_BYTES_MAX: usize = 64;
 /// A longer word is no part of a name of two words.
@@ -25,7 +28,7 @@ const BLANKS_MAX: usize = 16;
 const NEIGHBOURHOOD_BYTES: usize = 128;
 
 /// Where to look closer. The first four are forms, the others parts of names.
-const STEMS: [&str; 26] = [
+const STEMS: [&str; 30] = [
     "://",
     "-----begin",
     "eyj",
@@ -52,6 +55,10 @@ const STEMS: [&str; 26] = [
     "bearer",
     "phrase",
     "mnemonic",
+    "密码",
+    "口令",
+    "令牌",
+    "密钥",
 ];
 
 /// A part of a text that must not be seen.
@@ -75,13 +82,32 @@ enum Trees {
 }
 
 impl Redactor {
-    /// The text without what names give away, or `None` if there is nothing. `texts`: how many texts it is inside of.
+    /// The text without what names and forms give away, or `None` if there is nothing. `texts`: how many texts it is
+    /// inside of.
     pub(super) fn named_in_text(&self, text: &str, texts: usize) -> Option<String> {
-        let mut trees = Trees::Hide;
-        if is_json_shaped(text) {
-            if !may_name_secrets(text) {
-                return None;
+        let mut clean = None;
+        // What stood beside a secret may be told now that a marker stands there.
+        for _ in 0..PASSES_MAX {
+            match self.built_in(clean.as_deref().unwrap_or(text), texts) {
+                None => break,
+                next => clean = next,
             }
+        }
+        let custom = match self.custom(clean.as_deref().unwrap_or(text)) {
+            Cow::Owned(custom) => Some(custom),
+            Cow::Borrowed(_) => None,
+        };
+        custom.or(clean)
+    }
+
+    fn built_in(&self, text: &str, texts: usize) -> Option<String> {
+        let Some(finder) = finder() else {
+            // Nobody can say where the secrets are, so nothing leaves.
+            return Some("[redacted:secret]".into());
+        };
+        let hits = finder.hits(text);
+        let mut trees = Trees::Hide;
+        if is_json_shaped(text) && may_name_secrets(text, &hits) {
             let value = (texts < TEXTS_DEPTH_MAX).then(|| serde_json::from_str::<Value>(text));
             if let Some(Ok(mut value)) = value {
                 if self.named_in_value(&mut value, texts + 1) {
@@ -91,10 +117,12 @@ impl Redactor {
                 trees = Trees::Skip;
             }
         }
-        let spans = spans(text, trees);
+        let mut spans = spans(text, finder, &hits, trees);
+        numbers::spans(&Scan { text, bytes: text.as_bytes() }, self.numbers(texts), &mut spans);
         if spans.is_empty() {
             return None;
         }
+        spans.sort_by_key(|span| span.start);
         let mut clean = String::with_capacity(text.len());
         let mut from = 0;
         for span in spans {
@@ -109,11 +137,31 @@ impl Redactor {
     }
 }
 
-fn stems() -> Option<&'static AhoCorasick> {
-    static STEMS_FOUND: OnceLock<Option<AhoCorasick>> = OnceLock::new();
-    STEMS_FOUND
-        .get_or_init(|| AhoCorasick::builder().ascii_case_insensitive(true).prefilter(false).build(STEMS).ok())
-        .as_ref()
+impl Redactor {
+    /// Where secrets are in a text that is not read as JSON, for those who must not cut through one.
+    pub(super) fn covered(&self, text: &str) -> Vec<Range<usize>> {
+        let Some(finder) = finder() else { return Vec::from([0..text.len()]) };
+        let mut spans = spans(text, finder, &finder.hits(text), Trees::Hide);
+        numbers::spans(&Scan { text, bytes: text.as_bytes() }, self.numbers(0), &mut spans);
+        let mut covered = self.secrets().found(text);
+        covered.extend(spans.into_iter().map(|span| span.start..span.end));
+        covered
+    }
+
+    /// Whether a secret of several lines may go on behind the text.
+    pub(super) fn is_open(&self, text: &str) -> bool {
+        let end = text.trim_end().len();
+        let goes_on = |range: Range<usize>| {
+            range.end >= text.len() || (range.end >= end && text.get(range).is_some_and(|secret| secret.contains('\n')))
+        };
+        end > 0 && self.covered(text).into_iter().any(goes_on)
+    }
+}
+
+/// The one search for all that calls for a closer look. Made with the first text.
+fn finder() -> Option<&'static Finder> {
+    static FINDER: OnceLock<Option<Finder>> = OnceLock::new();
+    FINDER.get_or_init(|| Finder::new(&STEMS)).as_ref()
 }
 
 fn is_json_shaped(text: &str) -> bool {
@@ -123,33 +171,38 @@ fn is_json_shaped(text: &str) -> bool {
 }
 
 /// Keys in JSON may be escaped or written in look-alike letters, where no stem is found.
-fn may_name_secrets(text: &str) -> bool {
-    !text.is_ascii() || text.contains("\\u") || stems().is_none_or(|stems| stems.is_match(text))
+fn may_name_secrets(text: &str, hits: &[Hit]) -> bool {
+    hits.iter().any(|hit| matches!(hit.word, Word::Stem(_))) || !text.is_ascii() || text.contains("\\u")
 }
 
-fn spans(text: &str, trees: Trees) -> Vec<Span> {
+fn spans(text: &str, finder: &Finder, hits: &[Hit], trees: Trees) -> Vec<Span> {
     let scan = Scan { text, bytes: text.as_bytes() };
-    let Some(stems) = stems() else {
-        // Nobody can say where the secrets are, so nothing leaves.
-        return vec![Span { start: 0, end: text.len(), rule: "secret" }];
-    };
-    let mut spans = Vec::new();
-    let mut next = 0;
-    for hit in stems.find_iter(text).filter(|hit| !hit.is_empty()) {
-        if hit.start() < next {
-            continue;
+    let mut spans: Vec<Span> = Vec::new();
+    let (mut next, mut hidden) = (0, 0);
+    let mut searched = Searched::new();
+    for hit in hits {
+        let start = hit.range.start;
+        match hit.word {
+            Word::Stem(stem) if start >= next => {
+                let look = match stem {
+                    0 => forms::user_information(&scan, hit.range.end),
+                    1 => forms::private_key(&scan, hit.range.clone()),
+                    2 => forms::json_web_token(&scan, start),
+                    3 => forms::curl_user(&scan, hit.range.clone()),
+                    _ => named(&scan, hit.range.clone(), trees),
+                };
+                next = look.next;
+                spans.extend(look.span);
+            }
+            // A name without a value says nothing of what stands in it.
+            Word::Rules(word) if start >= hidden => {
+                let mut found = finder.called(word).filter(|rule| rule.is_due(&hit.range, &mut searched));
+                spans.extend(found.find_map(|rule| values::span(&scan, hit.range.clone(), rule)));
+            }
+            Word::Stem(_) | Word::Rules(_) => {}
         }
-        let look = match hit.pattern().as_usize() {
-            0 => forms::user_information(&scan, hit.end()),
-            1 => forms::private_key(&scan, hit.range()),
-            2 => forms::json_web_token(&scan, hit.start()),
-            3 => forms::curl_user(&scan, hit.range()),
-            _ => named(&scan, hit.range(), trees),
-        };
-        next = look.next;
-        spans.extend(look.span);
+        hidden = spans.last().map_or(0, |span| span.end).max(hidden);
     }
-    spans.sort_by_key(|span| span.start);
     spans
 }
 
@@ -288,7 +341,7 @@ impl<'t> Scan<'t> {
     }
 
     /// The start of the run of such bytes that ends at `to`.
-    fn skip_back(&self, to: usize, bytes_max: usize, is_such: impl Fn(u8) -> bool) -> usize {
+    pub(super) fn skip_back(&self, to: usize, bytes_max: usize, is_such: impl Fn(u8) -> bool) -> usize {
         let run = self.bytes.get(..to).unwrap_or_default().iter().rev().take(bytes_max);
         to - run.take_while(|byte| is_such(**byte)).count()
     }
@@ -326,6 +379,8 @@ impl<'t> Scan<'t> {
             [b':', ..] => (Separator::Colon, 1),
             // `：`, as Chinese text writes it
             [0xef, 0xbc, 0x9a, ..] => (Separator::Colon, 3),
+            // `是` and `为`, where what follows is no Chinese word
+            [0xe6, 0x98, 0xaf, next, ..] | [0xe4, 0xb8, 0xba, next, ..] if is_spoken(*next) => (Separator::Colon, 3),
             [b'>', ..] if start.checked_sub(1).is_some_and(|before| self.byte(before) == b'<') => (Separator::Tag, 1),
             _ => return None,
         };
@@ -335,6 +390,11 @@ impl<'t> Scan<'t> {
         }
         Some(Follow { separator, value, name_is_quoted })
     }
+}
+
+/// Whether a value may follow `密码是`.
+fn is_spoken(byte: u8) -> bool {
+    is_blank(byte) || byte.is_ascii_graphic()
 }
 
 fn is_name_byte(byte: u8) -> bool {

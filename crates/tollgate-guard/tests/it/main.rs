@@ -8,3 +8,5 @@ mod client;
 mod public;
 mod redact;
 mod spelling;
+mod stream;
+mod values;

@@ -8,7 +8,7 @@ use base64::engine::general_purpose::{STANDARD, URL_SAFE};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use tollgate_guard::redact::Redactor;
+use tollgate_guard::redact::{Options, Profile, Redactor};
 use tollgate_types::Secret;
 
 fn plain() -> Redactor {
@@ -204,6 +204,23 @@ fn a_secret_of_several_lines_is_known_line_by_line() {
 }
 
 #[test]
+fn what_a_cut_leaves_of_a_secret_goes() {
+    let redactor = Redactor::new(b"install key", [Secret::new("zq-injected/secret=4711")]);
+    let base64 = STANDARD.encode("zq-injected/secret=4711");
+    for (text, left) in [
+        ("a zq-injected/sec… [12 more characters]", "zq-inj"),
+        (&format!("x {}… [cut]", base64.get(..14).unwrap()), base64.get(..6).unwrap()),
+        ("zq-injected%2Fsec… and zq-injected/secret=47…", "zq-inj"),
+    ] {
+        let clean = redactor.secrets_only(text);
+        assert!(!clean.contains(left) && clean.contains('…'), "{text} -> {clean}");
+    }
+    for text in ["zq-in… is short", "…zq-inject", "a… b… c…", "zq-other…"] {
+        assert_eq!(redactor.secrets_only(text), text);
+    }
+}
+
+#[test]
 fn hostile_texts_cost_linear_time() {
     let pieces = [
         "token=token(",
@@ -230,9 +247,23 @@ fn hostile_texts_cost_linear_time() {
         "token: a ",
         "password",
         "a:b@",
+        "aaaaaaaa…",
+        "sk-",
+        "glpat-",
+        "_mmk",
+        " xoxb-1",
+        "4111 1111 ",
+        "1 ",
+        "DE89 3704 ",
+        "a@b.c",
+        "datadog=",
+        " eyJaaaaaaaaaaaaaaaaaaaaaaaa.",
+        "密码是",
         "\\\\\\\"token\\\\\\\":\\\\\\\"",
     ];
-    let redactor = Redactor::new(b"install key", [Secret::new("aaaaaaaaaaaaaaaa")]);
+    let options = Options { profile: Profile::Pii, ..Options::default() };
+    let redactor = Redactor::with_options(b"install key", &options).unwrap();
+    redactor.add_secret(&Secret::new("aaaaaaaaaaaaaaaa"));
     for piece in pieces {
         let text = piece.repeat(300_000 / piece.len());
         let started = Duration::from_nanos(cpu_time_ns());

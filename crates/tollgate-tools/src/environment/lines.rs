@@ -4,7 +4,7 @@ use std::io::{self, BufRead, BufReader, Cursor, Read};
 
 use tollgate_types::ToolError;
 
-use crate::text::bytes;
+use crate::text::{bytes, whole_end};
 use crate::typed::Stop;
 
 /// A line beyond this is cut with a mark.
@@ -123,7 +123,7 @@ fn next_line(
         let part = end.and_then(|end| chunk.get(..end)).unwrap_or(chunk);
         if let Some(kept) = kept.as_deref_mut() {
             chars += part.iter().filter(|&&byte| byte & 0xc0 != 0x80).count();
-            let room = (LINE_CHARS_MAX * 4 + 4).saturating_sub(kept.len());
+            let room = (LINE_CHARS_MAX * 4 + 8).saturating_sub(kept.len());
             kept.extend(part.iter().take(room));
         }
         let used = part.len() + usize::from(end.is_some());
@@ -149,9 +149,11 @@ fn push(text: &mut String, line: &[u8], chars: usize, number: u64) -> Result<(),
         }
     };
     if chars > LINE_CHARS_MAX {
+        // What was kept goes on a little behind the cut, so that it can be seen whether a word does.
         let end = line.char_indices().nth(LINE_CHARS_MAX).map_or(line.len(), |(end, _)| end);
-        text.push_str(line.get(..end).unwrap_or(line));
-        text.push_str(&format!("… [line cut: {LINE_CHARS_MAX} of {chars} characters]"));
+        let shown = line.get(..whole_end(line, end)).unwrap_or_default();
+        text.push_str(shown);
+        text.push_str(&format!("… [line cut: {} of {chars} characters]", shown.chars().count()));
     } else {
         text.push_str(line.strip_suffix('\r').unwrap_or(line));
     }

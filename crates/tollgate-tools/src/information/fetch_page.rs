@@ -11,7 +11,7 @@ use tollgate_types::{
 
 use super::pages::{Page, Pages};
 use super::readable::Part;
-use crate::text::{run_start, visible};
+use crate::text::{visible, whole_end};
 use crate::typed::{READS, Run, Typed, codes, words};
 
 /// What stands around a page's text.
@@ -222,7 +222,7 @@ impl<'a> Window<'a> {
         };
         // It still has to be redacted, and half of a secret is not recognised: so it ends between two words, where it
         // can, and best at the end of a line.
-        let word = run_start(rest, cut);
+        let word = whole_end(rest, cut);
         let head = rest.get(..if word == 0 { cut } else { word }).unwrap_or_default();
         let line = head.rfind('\n').map(|at| at + 1).filter(|at| *at > head.len() / 2);
         let shown = head.get(..line.unwrap_or(head.len())).unwrap_or_default();

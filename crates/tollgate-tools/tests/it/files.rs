@@ -58,7 +58,10 @@ async fn long_lines_and_large_files_cost_no_more_than_is_shown() {
     assert_eq!(house.code("read_file", json!({"path": "large", "offset": 2_000_000})).await, "OUT_OF_RANGE");
     house.put("one_line", "x".repeat(20_000_000));
     let text = house.text("read_file", json!({"path": "one_line"})).await;
-    assert!(text.ends_with("[line cut: 2000 of 20000000 characters]"));
+    assert!(text.ends_with("… [line cut: 0 of 20000000 characters]"), "half of a secret is shown by none");
+    house.put("minified", format!("{}hunter2-hunter2{}", "f(a,b);".repeat(285), "f(a,b);".repeat(90)));
+    let text = house.text("read_file", json!({"path": "minified"})).await;
+    assert!(text.ends_with(";… [line cut: 1995 of 2640 characters]") && !text.contains("hunter"), "{text}");
 }
 
 #[tokio::test]

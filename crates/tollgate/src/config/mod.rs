@@ -9,6 +9,7 @@ mod find;
 mod limit;
 mod page;
 mod policy;
+mod redact;
 mod secret;
 
 use std::collections::BTreeMap;
@@ -27,6 +28,7 @@ pub use find::{Found, find};
 pub use limit::{CountedBy, Limit};
 pub use page::{json_schema, page};
 pub use policy::PolicyFile;
+pub use redact::{Redact, RedactExamples, RedactProfile, RedactRule};
 pub use secret::{SecretSource, TextOrSecret};
 
 /// The whole file.
@@ -63,6 +65,8 @@ pub struct Config {
     /// How much callers may spend.
     #[schemars(with = "Vec<Budget>")]
     pub budget: Vec<Spanned<Budget>>,
+    /// What is hidden, and where.
+    pub redact: Redact,
     /// Model servers; `default` is used unless `--model` names another.
     pub models: BTreeMap<String, Model>,
     /// Databases that `query_database`, `list_tables` and `describe_table` read.
@@ -97,6 +101,7 @@ impl Default for Config {
             approvals: Approvals::default(),
             limit: Vec::new(),
             budget: Vec::new(),
+            redact: Redact::default(),
             models: BTreeMap::new(),
             databases: BTreeMap::new(),
             search: None,
@@ -335,6 +340,9 @@ impl Loaded {
         loaded.config.databases.iter().try_for_each(|(name, base)| loaded.database_kind(name, base).map(drop))?;
         loaded.search_url()?;
         loaded.webhook()?;
+        if !loaded.config.redact.rule.is_empty() {
+            loaded.redactor(&[])?;
+        }
         Ok(loaded)
     }
 

@@ -24,7 +24,7 @@ impl Printer {
     }
 
     pub(super) fn print(&mut self, event: &Event) {
-        let printed = if self.is_json { output::json(event) } else { self.say(event) };
+        let printed = if self.is_json { output::json_hiding(event) } else { self.say(event) };
         if let Err(failure) = printed {
             self.failure.get_or_insert(failure);
         }
