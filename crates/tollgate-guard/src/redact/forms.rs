@@ -3,6 +3,7 @@
 
 use std::ops::Range;
 
+use super::keys;
 use super::placeholder::{is_empty, is_reference};
 use super::text::{Look, Scan, Span, is_blank, is_quote};
 
@@ -10,6 +11,8 @@ use super::text::{Look, Scan, Span, is_blank, is_quote};
 const AUTHORITY_BYTES_MAX: usize = 512;
 /// `-----BEGIN … PRIVATE KEY-----`
 const PEM_LABEL_BYTES_MAX: usize = 64;
+/// What is no key but a line of code between its marks has shorter words.
+const KEY_RUN_BYTES_MIN: usize = 10;
 /// A command line.
 const COMMAND_BYTES_MAX: usize = 512;
 /// A shorter word after `Bearer` is a word.
@@ -30,11 +33,17 @@ pub(super) fn user_information(scan: &Scan, start: usize) -> Look {
         text = scan.slice(start..end);
     }
     let password = text.rsplit_once('@').and_then(|(user, _)| after_user(user)).unwrap_or_default();
-    if password.is_empty() || is_reference(password) {
+    if password.is_empty() || is_reference(password) || names_itself(password) {
         return Look { span: None, next: start };
     }
     let end = start + text.rfind('@').unwrap_or(text.len());
     Look { next: end, span: Some(Span { start: end - password.len(), end, rule: "password" }) }
+}
+
+/// `scheme://user:PASSWORD@host` shows where one goes.
+fn names_itself(password: &str) -> bool {
+    let is_word = password.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_');
+    is_word && keys::rule(password).is_some()
 }
 
 /// What follows the first colon that is not part of a marker.
@@ -63,8 +72,12 @@ pub(super) fn private_key(scan: &Scan, begin: Range<usize>) -> Look {
     };
     let inner = body.trim();
     let start = start + body.len() - body.trim_start().len();
-    let span =
-        (!is_empty(inner, "private_key")).then_some(Span { start, end: start + inner.len(), rule: "private_key" });
+    let is_key = inner.split(|c: char| !c.is_ascii_alphanumeric()).any(|run| run.len() >= KEY_RUN_BYTES_MIN);
+    let span = (is_key && !is_empty(inner, "private_key")).then_some(Span {
+        start,
+        end: start + inner.len(),
+        rule: "private_key",
+    });
     Look { next: start + inner.len(), span }
 }
 

@@ -22,6 +22,11 @@ pub(super) fn rule(name: &str) -> Option<&'static str> {
     found
 }
 
+/// Which rule a key of a tree falls under. A path is none: `node_modules/cookie` names a package.
+pub(super) fn key_rule(key: &str, is_tree: bool) -> Option<&'static str> {
+    if is_tree && key.contains('/') { None } else { rule(key) }
+}
+
 /// Which rule the last part of a dotted name falls under: `datasource.password` is one, `credentials.owner` is none.
 pub(super) fn path_rule(path: &str) -> Option<&'static str> {
     match path.rsplit_once('.') {
@@ -47,7 +52,13 @@ pub(super) fn pair_rule(first: &str, second: &str) -> Option<&'static str> {
 
 /// Whether any word of a name is a secret's: `cancellation_token`, also where [`rule`] sees none.
 pub(super) fn mentions_secret(name: &str) -> bool {
-    fold(name).split_ascii_whitespace().any(|word| secret_word(word).is_some()) || rule(name).is_some()
+    let folded = fold(name);
+    let mut previous = "";
+    folded.split_ascii_whitespace().any(|word| {
+        let pair = format!("{previous}{word}");
+        previous = word;
+        secret_word(word).or_else(|| secret_word(&pair)).is_some()
+    })
 }
 
 /// `pass` names a secret beside a user, and counts passed tests elsewhere.

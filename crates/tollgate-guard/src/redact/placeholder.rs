@@ -10,7 +10,11 @@ pub(super) fn is_harmless(value: &Value, rule: &str) -> bool {
         Value::Null | Value::Bool(_) => true,
         Value::Number(number) => is_counter(&number.to_string(), rule),
         Value::String(text) => {
-            text.trim().is_empty() || is_reference(text) || is_counter(text, rule) || is_path(text, rule)
+            text.trim().is_empty()
+                || is_reference(text)
+                || is_counter(text, rule)
+                || is_path(text, rule)
+                || is_version(text, rule)
         }
         Value::Array(items) => items.iter().all(|item| is_harmless(item, rule)),
         Value::Object(map) => {
@@ -41,7 +45,7 @@ pub(super) fn is_reference(value: &str) -> bool {
         || value.starts_with("$(")
         || value.strip_prefix('$').is_some_and(is_env_name)
         || between("%", "%").is_some_and(is_env_name)
-        || matches!(value, "%s" | "%d" | "?");
+        || matches!(value, "%s" | "%d" | "?" | "!0" | "!1");
     is_mask || is_marker || is_variable || value.starts_with("secret://")
 }
 
@@ -53,6 +57,20 @@ pub(super) fn is_counter(value: &str, rule: &str) -> bool {
         _ => return false,
     };
     value.len() <= digits_max && value.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// `"cookie": "^0.7.1"` is a package.
+fn is_version(value: &str, rule: &str) -> bool {
+    let number = value.trim_start_matches(['^', '~', '=', '>', '<', ' ', 'v']);
+    let is_part = |part: &str| !part.is_empty() && part.len() <= 4 && part.bytes().all(|byte| byte.is_ascii_digit());
+    matches!(rule, "cookie" | "token" | "session" | "credentials")
+        && number.split('.').count() == 3
+        && number.split('.').all(is_part)
+}
+
+/// `"Digest username=\"%s\""`: a text that somebody else fills in.
+pub(super) fn is_template(value: &str) -> bool {
+    value.len() <= PLACEHOLDER_BYTES_MAX && ["%s", "%(", "{}", "{0}"].iter().any(|blank| value.contains(blank))
 }
 
 /// A word that no secret is, in a text or in code: `password: required`, `token=None`, `secret: str`.
@@ -78,7 +96,13 @@ pub(super) fn is_code(value: &str) -> bool {
     let (head, rest) = value.split_at(value.find(|c| !is_name(c)).unwrap_or(value.len()));
     let has_digit = head.bytes().any(|byte| byte.is_ascii_digit());
     let is_path = head.contains(['_', '.']) && !head.starts_with(|c: char| c.is_ascii_digit() || c == '.');
+    if is_access(head) && !rest.is_empty() {
+        return true;
+    }
     match rest.chars().next() {
+        // `other.colon2_token`, `Token![fn]`
+        None if head.contains('.') && head.ends_with("_token") => true,
+        Some('!') => !has_digit && (rest.starts_with("![") || rest.starts_with("!(")),
         None => !has_digit && !head.is_empty() && !head.starts_with('.') && names_value(head),
         Some('(' | '[') => head.len() > 2 && (is_path || !has_digit),
         Some(':') => rest.starts_with("::") && !head.starts_with(|c: char| c.is_ascii_digit()),
@@ -88,8 +112,22 @@ pub(super) fn is_code(value: &str) -> bool {
 
 /// A variable or field that holds a secret, or something that is not one.
 fn names_value(name: &str) -> bool {
-    let is_access = ["self.", "this.", "args.", "config.", "settings.", "os.", "process.", "env.", "request.", "req."];
-    is_access.iter().any(|prefix| name.starts_with(prefix)) || keys::mentions_secret(name)
+    is_access(name) || keys::mentions_secret(name)
+}
+
+/// A field of what code has at hand.
+fn is_access(name: &str) -> bool {
+    const OWNERS: [&str; 10] =
+        ["self.", "this.", "args.", "config.", "settings.", "os.", "process.", "env.", "request.", "req."];
+    OWNERS.iter().any(|owner| name.starts_with(owner))
+}
+
+/// `token = Keyword`: tokens and credentials have digits, and what names them in code often has none.
+pub(super) fn is_identifier(value: &str, rule: &str) -> bool {
+    const WORD_BYTES_MAX: usize = 24;
+    matches!(rule, "token" | "credentials")
+        && value.len() <= WORD_BYTES_MAX
+        && value.bytes().all(|byte| byte.is_ascii_alphabetic() || matches!(byte, b'_' | b'.'))
 }
 
 /// `CString`, `PhantomPinned`: the type of a field.
@@ -111,6 +149,7 @@ fn is_path(value: &str, rule: &str) -> bool {
 pub(super) fn is_empty(value: &str, rule: &str) -> bool {
     is_reference(value)
         || is_counter(value, rule)
+        || is_version(value, rule)
         || (value.len() <= PLACEHOLDER_BYTES_MAX && (is_path(value, rule) || !value.contains(char::is_alphanumeric)))
 }
 

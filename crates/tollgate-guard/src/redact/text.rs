@@ -140,7 +140,7 @@ impl Redactor {
 impl Redactor {
     /// Where secrets are in a text that is not read as JSON, for those who must not cut through one.
     pub(super) fn covered(&self, text: &str) -> Vec<Range<usize>> {
-        let Some(finder) = finder() else { return Vec::from([0..text.len()]) };
+        let Some(finder) = finder() else { return std::iter::once(0..text.len()).collect() };
         let mut spans = spans(text, finder, &finder.hits(text), Trees::Hide);
         numbers::spans(&Scan { text, bytes: text.as_bytes() }, self.numbers(0), &mut spans);
         let mut covered = self.secrets().found(text);
@@ -196,8 +196,16 @@ fn spans(text: &str, finder: &Finder, hits: &[Hit], trees: Trees) -> Vec<Span> {
             }
             // A name without a value says nothing of what stands in it.
             Word::Rules(word) if start >= hidden => {
-                let mut found = finder.called(word).filter(|rule| rule.is_due(&hit.range, &mut searched));
-                spans.extend(found.find_map(|rule| values::span(&scan, hit.range.clone(), rule)));
+                for rule in finder.called(word) {
+                    if !rule.is_due(&hit.range, &mut searched) {
+                        continue;
+                    }
+                    if let Some(span) = values::span(&scan, hit.range.clone(), rule) {
+                        searched.remove(rule.name);
+                        spans.push(span);
+                        break;
+                    }
+                }
             }
             Word::Stem(_) | Word::Rules(_) => {}
         }
@@ -232,7 +240,9 @@ fn named(scan: &Scan, stem: Range<usize>, trees: Trees) -> Look {
     let start = scan.skip(run_start, NAME_BYTES_MAX, is_trim).min(stem.start);
     let end = scan.skip_back(run_end, NAME_BYTES_MAX, is_trim).max(stem.end);
     let nothing = Look { span: None, next: end };
-    if end - start > NAME_BYTES_MAX || scan.slice(0..start).ends_with("[redacted:") {
+    // `$token:tt` names a part of a macro.
+    let is_fragment = scan.slice(0..start).ends_with('$') && scan.byte(end) == b':';
+    if end - start > NAME_BYTES_MAX || scan.slice(0..start).ends_with("[redacted:") || is_fragment {
         return nothing;
     }
     let name = scan.slice(start..end);

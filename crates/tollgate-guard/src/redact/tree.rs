@@ -94,7 +94,7 @@ impl Redactor {
                 "code" if is_oauth => Some("authorization_code"),
                 key if VALUE_FIELDS.contains(&key) && named.is_some() => named,
                 key if is_login && keys::is_bare_pass(key) => Some("password"),
-                key => keys::rule(key),
+                key => keys::key_rule(key, item.is_object()),
             };
             changed |= match rule {
                 Some(rule) => self.hide(item, rule),

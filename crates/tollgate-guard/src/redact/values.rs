@@ -41,9 +41,10 @@ pub(super) fn span(scan: &Scan, word: Range<usize>, rule: &Rule) -> Option<Span>
         end = goes_on;
     }
     let secret = scan.text.get(start..end)?;
-    let lacks_digit = rule.needs_digit && !is_random(secret);
+    let has_digit = secret.bytes().any(|byte| byte.is_ascii_digit());
+    let is_word = rule.needs_digit && !has_digit && !(rule.how == How::Assigned && is_mixed(secret));
     let is_plain = rule.entropy_min > 0.0 && entropy_bits(secret.as_bytes()) <= rule.entropy_min;
-    let is_none = lacks_digit || is_plain || is_reference(secret) || is_example(secret) || in_marker(scan, start);
+    let is_none = is_word || is_plain || is_reference(secret) || is_example(secret) || in_marker(scan, start);
     (!is_none).then_some(Span { start, end, rule: rule.name })
 }
 
@@ -90,12 +91,9 @@ fn names_another(name: &str) -> bool {
     name.split(|c: char| !c.is_ascii_alphanumeric()).any(is_other)
 }
 
-/// Whether a text was drawn at random: words have no digits, and no capitals but their first.
-fn is_random(text: &str) -> bool {
-    let mut bytes = text.bytes();
-    let first = bytes.next();
-    let is_mixed = bytes.any(|byte| byte.is_ascii_uppercase()) && text.bytes().any(|byte| byte.is_ascii_lowercase());
-    text.bytes().any(|byte| byte.is_ascii_digit()) || (is_mixed && first.is_some())
+/// Whether capitals stand between small letters, as in no word.
+fn is_mixed(text: &str) -> bool {
+    text.bytes().skip(1).any(|byte| byte.is_ascii_uppercase()) && text.bytes().any(|byte| byte.is_ascii_lowercase())
 }
 
 /// The key of AWS's own documentation.

@@ -107,6 +107,16 @@ fn what_only_talks_about_secrets_stays() {
         "(\"-----BEGIN RSA PRIVATE KEY-----\", \"-----END RSA PRIVATE KEY-----\")",
         "Two credentials: `client` lists and calls; From<UnixCredentials> for libc::ucred",
         "把密码改成新的。token 的数量是 5。",
+        "token = Keyword; if token == Punctuation.Marker and x: out_token = Name",
+        "self.colon2_token == other.colon2_token && pub fn_token: Token![fn], pub lt_token: Token![<]",
+        "($($token:tt) => {}); macro_rules! m { ($key:expr, $secret:ident) => {} }",
+        "token_number = self.tokens_taken+len(self.tokens)",
+        "private_key: CERTIFICATE_PRIVATE_KEY_TYPES, withCredentials:!1,crossDomain:!0",
+        "headers[\"authorization\"] = 'Digest username=\"%s\", realm=\"%s\"' % (a, b)",
+        "_START = b\"-----BEGIN OPENSSH PRIVATE KEY-----\"\n_END = b\"-----END OPENSSH PRIVATE KEY-----\"",
+        "postgres://reader:PASSWORD@db.test/x shows where one goes",
+        r#"{"packages":{"node_modules/cookie":{"version":"0.7.1"}},"dependencies":{"cookie":"^0.7.1"}}"#,
+        "y=E||s.allowStaleOnFetchRejection,b=f;s.aVeryLongNameOfAFieldThere()",
     ];
     let redactor = plain();
     for text in texts {

@@ -98,6 +98,15 @@ fn tokens_go_wherever_they_stand() {
 }
 
 #[test]
+fn neighbours_go_too() {
+    let (one, two) = (random(36), hex(36));
+    let text = format!("{0}_{1}_mmk {2}_{1}_mmk", one.get(..6).unwrap(), one.get(..29).unwrap(), two.get(..6).unwrap());
+    assert_eq!(plain().text(&text).matches("[redacted:maxmind").count(), 2, "{}", plain().text(&text));
+    let text = format!("ghp_{one} ghp_{two},npm_{one}");
+    assert_eq!(plain().text(&text).matches("[redacted:").count(), 3);
+}
+
+#[test]
 fn a_vendors_key_goes_and_what_else_is_theirs_stays() {
     let gone = [
         format!("datadog_api: {}", random(40).to_lowercase()),

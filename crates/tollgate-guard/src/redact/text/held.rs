@@ -1,6 +1,8 @@
 //! What a name in a text holds: where the value behind it begins and ends, and whether it is one.
 
-use super::super::placeholder::{PLACEHOLDER_BYTES_MAX, is_code, is_empty, is_reference, is_stop_word, is_type};
+use super::super::placeholder::{
+    PLACEHOLDER_BYTES_MAX, is_code, is_empty, is_identifier, is_reference, is_stop_word, is_template, is_type,
+};
 use super::{BLANKS_MAX, Follow, Scan, Separator, Span, Trees, is_blank, is_quote};
 
 /// Backslashes before a quote: JSON in JSON in JSON.
@@ -24,7 +26,9 @@ pub(super) fn span(scan: &Scan, name: usize, follow: Follow, rule: &'static str,
             (is_element && !is_empty(scan.slice(start..end), rule)).then_some(Span { start, end, rule })
         }
         Separator::Colon | Separator::Equals if follow.name_is_quoted && opens_tree => {
-            let end = if trees == Trees::Hide { tree_end(scan, start) } else { start };
+            // `"node_modules/cookie": {` names a package.
+            let is_path = name.checked_sub(1).is_some_and(|before| scan.byte(before) == b'/');
+            let end = if trees == Trees::Hide && !is_path { tree_end(scan, start) } else { start };
             let is_hidden = end > start + 2 && !is_reference(scan.slice(start..end));
             is_hidden.then_some(Span { start, end, rule })
         }
@@ -54,7 +58,11 @@ fn quoted(scan: &Scan, open: usize, escapes: usize, follow: Follow, rule: &'stat
     let start = open + scheme.map_or(0, |scheme| scheme.len());
     let text = scan.slice(start..end);
     let is_prose = scan.byte(open - 1) == b'`' && follow.separator == Separator::Colon && is_prose(scan, text, end + 1);
-    (!is_empty(text, rule) && !is_stop_word(text) && !is_prose).then_some(Span { start, end, rule })
+    (!is_empty(text, rule) && !is_stop_word(text) && !is_template(text) && !is_prose).then_some(Span {
+        start,
+        end,
+        rule,
+    })
 }
 
 /// The position of the quote (or its escapes) that closes what `open` begins; the end of the line if none does.
@@ -106,10 +114,17 @@ fn bare(scan: &Scan, start: usize, follow: Follow, rule: &'static str) -> Option
             && (is_empty(scan.slice(start..placeholder_end(scan, start, end)), rule)
                 || (lacks_digit(text, rule)
                     || is_stop_word(text)
+                    || (is_spaced(scan, start) && is_identifier(text, rule))
                     || is_code(text.trim_start_matches('('))
                     || is_syntax(scan, text, end))
                 || (is_colon && (is_type(text) || is_prose(scan, text, end))));
     (!is_nothing).then_some(Span { start, end, rule })
+}
+
+/// Whether blanks stand between a separator and its value, as in code and not in forms and flags.
+fn is_spaced(scan: &Scan, start: usize) -> bool {
+    let separator = scan.skip_back(start, BLANKS_MAX, is_blank);
+    separator < start && separator.checked_sub(1).is_some_and(|at| matches!(scan.byte(at), b'=' | b':'))
 }
 
 /// A card number or one-time code without a digit is a word.
