@@ -111,32 +111,14 @@ fn search(seen: &[(String, Vec<u8>)]) {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn no_byte_that_leaves_holds_a_secret() {
-    let arguments = json!({"token": "zq-arg-secret-7", "note": format!("{} and {INJECTED}", token())});
-    let server = ModelServer::start(vec![
-        Step::calls([
-            ("call_1", "leak", arguments.clone()),
-            ("call_2", "read_file", json!({"path": "notes.txt"})),
-            ("call_3", "fails", json!({"password": "zq-arg-secret-7"})),
-        ]),
-        Step::text("done"),
-    ])
-    .await;
-    let shop = shop(&server.base_url());
-    let text = arguments.to_string();
-    let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
-        "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}});
-    let list = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": {}});
-    let call =
-        json!({"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": {"name": "leak", "arguments": arguments}});
-    let mut seen = Vec::new();
-    let commands: Vec<Vec<&str>> = vec![
-        vec!["-vv", "call", "leak", &text],
-        vec!["-vv", "call", "fails", &text],
-        vec!["-vv", "call", "pay", &text],
+/// One command for each way out.
+fn commands(text: &str) -> Vec<Vec<&str>> {
+    vec![
+        vec!["-vv", "call", "leak", text],
+        vec!["-vv", "call", "fails", text],
+        vec!["-vv", "call", "pay", text],
         vec!["-vv", "call", "ask", r#"{"q":"x"}"#],
-        vec!["-vv", "call", "nothing_so_named", &text],
+        vec!["-vv", "call", "nothing_so_named", text],
         vec!["-vv", "call", "leak", "{\"password\": \"zq-arg-secret-7\", oops"],
         vec!["call", "read_file", r#"{"path":"notes.txt"}"#],
         vec!["call", "read_file", r#"{"path":"long.txt"}"#],
@@ -151,24 +133,48 @@ async fn no_byte_that_leaves_holds_a_secret() {
         vec!["audit", "tail", "-n", "100"],
         vec!["--format", "text", "audit", "tail", "-n", "100"],
         vec!["doctor", "--offline"],
-    ];
-    for args in &commands {
+    ]
+}
+
+/// What a client on standard input and output is told, and what goes to standard error beside it.
+fn served(shop: &Shop, arguments: &Value) -> [(String, Vec<u8>); 2] {
+    use std::io::Write;
+    use std::process::Stdio;
+    let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}});
+    let list = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": {}});
+    let params = json!({"name": "leak", "arguments": arguments});
+    let call = json!({"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": params});
+    let mut command = shop.command(&["-vv", "serve", "--stdio", "--role", "developer"]);
+    command.env("REAL_TOKEN", INJECTED).env("MODEL_KEY", KEY);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    write!(child.stdin.take().unwrap(), "{hello}\n{list}\n{call}\n").unwrap();
+    let served = child.wait_with_output().unwrap();
+    assert!(String::from_utf8_lossy(&served.stdout).contains("[redacted:"), "the call was answered");
+    [("serve (stdout)".into(), served.stdout), ("serve (stderr)".into(), served.stderr)]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_byte_that_leaves_holds_a_secret() {
+    let arguments = json!({"token": "zq-arg-secret-7", "note": format!("{} and {INJECTED}", token())});
+    let server = ModelServer::start(vec![
+        Step::calls([
+            ("call_1", "leak", arguments.clone()),
+            ("call_2", "read_file", json!({"path": "notes.txt"})),
+            ("call_3", "fails", json!({"password": "zq-arg-secret-7"})),
+        ]),
+        Step::text("done"),
+    ])
+    .await;
+    let shop = shop(&server.base_url());
+    let text = arguments.to_string();
+    let mut seen = Vec::new();
+    for args in &commands(&text) {
         let run = tokio::task::block_in_place(|| done(&shop, args));
         seen.push((format!("{args:?} (stdout)"), run.stdout.into_bytes()));
         seen.push((format!("{args:?} (stderr)"), run.stderr.into_bytes()));
     }
-    let mut child = shop.command(&["-vv", "serve", "--stdio", "--role", "developer"]);
-    child.env("REAL_TOKEN", INJECTED).env("MODEL_KEY", KEY);
-    child.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
-    let served = tokio::task::block_in_place(|| {
-        use std::io::Write;
-        let mut child = child.spawn().unwrap();
-        write!(child.stdin.take().unwrap(), "{hello}\n{list}\n{call}\n").unwrap();
-        child.wait_with_output().unwrap()
-    });
-    assert!(String::from_utf8_lossy(&served.stdout).contains("[redacted:"), "the call was answered");
-    seen.push(("serve (stdout)".into(), served.stdout));
-    seen.push(("serve (stderr)".into(), served.stderr));
+    seen.extend(tokio::task::block_in_place(|| served(&shop, &arguments)));
     server.assert_clean();
     assert_eq!(server.requests().len(), 2);
     seen.push(("what the model was asked".into(), Value::from(server.requests()).to_string().into_bytes()));

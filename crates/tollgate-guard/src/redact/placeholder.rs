@@ -92,6 +92,9 @@ pub(super) fn is_code(value: &str) -> bool {
     if value.starts_with("https://") || value.starts_with("http://") {
         return true;
     }
+    if is_foreign_type(value) {
+        return true;
+    }
     let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.');
     let (head, rest) = value.split_at(value.find(|c| !is_name(c)).unwrap_or(value.len()));
     let has_digit = head.bytes().any(|byte| byte.is_ascii_digit());
@@ -108,6 +111,14 @@ pub(super) fn is_code(value: &str) -> bool {
         Some(':') => rest.starts_with("::") && !head.starts_with(|c: char| c.is_ascii_digit()),
         Some(_) => false,
     }
+}
+
+/// `*mut c_char`, `::c_int`, `status_t`, and the beginning of `[0; 32]`.
+fn is_foreign_type(value: &str) -> bool {
+    let is_letters = value.bytes().all(|byte| byte.is_ascii_lowercase() || matches!(byte, b'_' | b')'));
+    matches!(value, "*mut" | "*const" | "[0" | "[0u8" | "[b")
+        || value.starts_with("::")
+        || (is_letters && (value.starts_with("c_") || value.ends_with("_t")))
 }
 
 /// A variable or field that holds a secret, or something that is not one.

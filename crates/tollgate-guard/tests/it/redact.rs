@@ -114,6 +114,7 @@ fn what_only_talks_about_secrets_stays() {
         "private_key: CERTIFICATE_PRIVATE_KEY_TYPES, withCredentials:!1,crossDomain:!0",
         "headers[\"authorization\"] = 'Digest username=\"%s\", realm=\"%s\"' % (a, b)",
         "_START = b\"-----BEGIN OPENSSH PRIVATE KEY-----\"\n_END = b\"-----END OPENSSH PRIVATE KEY-----\"",
+        "pub gr_passwd: *mut c_char, pub const TCP_COOKIE: ::c_int = 15, fn f(__cookie: c_int), let mut token = [0; 32];",
         "postgres://reader:PASSWORD@db.test/x shows where one goes",
         r#"{"packages":{"node_modules/cookie":{"version":"0.7.1"}},"dependencies":{"cookie":"^0.7.1"}}"#,
         "y=E||s.allowStaleOnFetchRejection,b=f;s.aVeryLongNameOfAFieldThere()",
