@@ -39,7 +39,10 @@ fn copy(folder: &Path) -> Shop {
     let shop = Shop::bare();
     for entry in std::fs::read_dir(folder).unwrap() {
         let entry = entry.unwrap();
-        std::fs::copy(entry.path(), shop.path().join(entry.file_name())).unwrap();
+        // Whoever tried the scenario left a data folder there.
+        if entry.file_type().unwrap().is_file() {
+            std::fs::copy(entry.path(), shop.path().join(entry.file_name())).unwrap();
+        }
     }
     shop
 }
