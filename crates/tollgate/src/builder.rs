@@ -180,15 +180,7 @@ async fn offer(
     if has_builtins {
         tools.extend(tollgate_tools::base(data::options(loaded, redactor, warnings).await?));
     }
-    let mut read_only = Vec::new();
-    for tool in loaded.tools()? {
-        if let Runs::Command(command) = &tool.runs {
-            // What runs without asking must not be rewritten by what writes without asking.
-            read_only.extend(program_files(command, &loaded.folder));
-        }
-        tools.extend(configured(loaded, tool, redactor, warnings).await?);
-    }
-    read_only.extend(servers::program_files(loaded));
+    let read_only = own_tools(&mut tools, loaded, redactor, warnings).await?;
     let overlays = Overlays::read(loaded)?;
     let names: Vec<String> = tools.iter().map(|tool| tool.definition().name).collect();
     warnings.extend(overlays.idle(&names).into_iter().chain(loaded.idle_budgets(&names)));
