@@ -255,7 +255,9 @@ async fn who_comes_too_late_for_the_yes_gets_back_what_was_held() {
     let (one, other) = tokio::join!(shop.pay(30), shop.pay(30));
     let mut codes = [one.code(), other.code()];
     codes.sort_by_key(Option::is_some);
-    assert_eq!(codes, [None, Some(Code::Conflict)], "{one:?} {other:?}");
+    // It lost the race for the yes, or found it used up already and asks for one of its own.
+    let is_late = matches!(codes, [None, Some(Code::Conflict | Code::ApprovalRequired)]);
+    assert!(is_late, "{one:?} {other:?}");
     assert_eq!((shop.runs(), shop.spent().await.as_str()), (1, "30"));
 }
 
