@@ -8,7 +8,9 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
-use tollgate::{Ask, Call, Caller, Clock, Cx, Permission, Risk, Role, Surface, SystemClock, Tollgate, tool_fn};
+use tollgate::{
+    Ask, Call, Caller, Clock, Cx, Permission, Risk, Role, Status, Surface, SystemClock, Tollgate, limits, tool_fn,
+};
 
 use crate::disk::Bare;
 use crate::stats::{Row, median_us};
@@ -17,6 +19,9 @@ const READS: usize = 20_000;
 const WRITES: usize = 400;
 const EARLIER_RECORDS: usize = 60_000;
 const MORE_TOOLS: usize = 500;
+/// As many as may be open at once.
+const WAITING: usize = limits::APPROVALS_OPEN_MAX;
+const ASKED: usize = 100;
 
 #[derive(Deserialize, JsonSchema)]
 struct Text {
@@ -33,6 +38,7 @@ async fn house(folder: &Path, more_tools: usize) -> Result<Tollgate, Box<dyn Err
         .workspace(folder)
         .data_dir(folder.join("data"))
         .role(Role::new("bench").allow("*").risk(Risk::Dangerous).permission(Permission::System).ask(Ask::Never))
+        .role(Role::new("asking").allow("*").risk(Risk::Dangerous).permission(Permission::System).ask(Ask::Always))
         .tool(tool_fn("look", "Reads.", |args: Text, _: Cx| async move { Ok(shout(&args.text)) }).risk(Risk::Read))
         .tool(tool_fn("change", "Writes.", |args: Text, _: Cx| async move { Ok(shout(&args.text)) }).risk(Risk::Write));
     for n in 0..more_tools {
@@ -58,6 +64,8 @@ pub(crate) async fn measure(folder: PathBuf) -> Result<Vec<Row>, Box<dyn Error +
     let after = format!(", after {EARLIER_RECORDS} more records, {MORE_TOOLS} more tools");
     rows.push(read(&many, &after).await?);
     rows.push(write(&many, &fresh, &after).await?);
+    rows.push(waiting(&many).await?);
+    rows.push(read(&many, &format!(", beside {WAITING} waiting approvals")).await?);
     Ok(rows)
 }
 
@@ -89,6 +97,26 @@ async fn read(house: &Tollgate, after: &str) -> Result<Row, Box<dyn Error + Send
     let value = median_us(gated) - median_us(bare);
     let against = format!("the function itself, p50 of {READS}");
     Ok(Row { what: format!("read call, added{after}"), value, unit: "µs", aim: 50.0, against })
+}
+
+/// Calls that begin to wait for a human: the last ones, beside the first.
+async fn waiting(house: &Tollgate) -> Result<Row, Box<dyn Error + Send + Sync>> {
+    let (clock, caller) = (SystemClock::new(), Caller::new("bench", "asking", Surface::Library));
+    let mut times = Vec::with_capacity(WAITING);
+    for n in 0..WAITING {
+        let began = clock.monotonic();
+        let outcome = house.call(&caller, Call::tool("change", json!({ "text": format!("change {n}") }))).await;
+        times.push(clock.monotonic() - began);
+        if outcome.status() != Status::Waiting {
+            return Err(format!("a call did not wait: {:?}", outcome.end).into());
+        }
+    }
+    let last = median_us(times.split_off(WAITING - ASKED));
+    times.truncate(ASKED);
+    let first = median_us(times);
+    let what = format!("call that waits, beside {} waiting ones", WAITING - ASKED);
+    let against = format!("the first {ASKED} ({first:.0} µs), p50 of {ASKED}");
+    Ok(Row { what, value: last / first, unit: "×", aim: 1.5, against })
 }
 
 async fn write(house: &Tollgate, folder: &Path, after: &str) -> Result<Row, Box<dyn Error + Send + Sync>> {
