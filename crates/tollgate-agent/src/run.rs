@@ -57,6 +57,8 @@ pub struct Agent {
     session: Option<Session>,
     /// Whether what is here of the session may differ from what is stored.
     is_stale: bool,
+    /// Whether tools answered in the session before this process took it up.
+    is_resumed: bool,
 }
 
 /// What one prompt may use.
@@ -73,7 +75,17 @@ impl Agent {
     /// An agent with an empty conversation.
     pub fn new(door: Arc<dyn Door>, caller: Caller, model: Arc<dyn Model>, options: Options) -> Self {
         let history = conversation(&options, Vec::new());
-        Self { door, caller, model, options, history, recorder: None, session: None, is_stale: false }
+        Self {
+            door,
+            caller,
+            model,
+            options,
+            history,
+            recorder: None,
+            session: None,
+            is_stale: false,
+            is_resumed: false,
+        }
     }
 
     /// The same agent with a recording of what it does.
@@ -153,7 +165,7 @@ impl Agent {
     /// What people wrote: the operator in the system's message, the user in the prompts. A reply of the model is
     /// neither.
     fn said(&self) -> Said {
-        let mut said = Said::default();
+        let mut said = Said { is_resumed: self.is_resumed, ..Said::default() };
         for message in self.history.messages() {
             match message {
                 Message::System(text) => said.operator.push(text.clone()),

@@ -92,7 +92,8 @@ impl Attempt {
     /// A record of this attempt with everything that each of its records says.
     fn entry(&self, gate: &Inner, event: Event) -> Entry {
         let known = self.known();
-        let mut entry = Entry::new(event, &self.id, &self.call_id);
+        let call_id = CallId::new(gate.redactor.text(self.call_id.as_str()));
+        let mut entry = Entry::new(event, &self.id, &call_id);
         entry.parent = self.parent.clone();
         entry.caller = Some(Arc::clone(&self.caller));
         entry.kind = Some(self.kind);
@@ -149,7 +150,8 @@ impl Attempt {
         entry.decision = Some(DecisionRef {
             effect: decision.effect.as_str(),
             rule: decision.rule.clone(),
-            reason: decision.reason.clone(),
+            // It may quote what the asker wrote.
+            reason: gate.redactor.text(&decision.reason).into_owned(),
         });
         entry.args_hmac = digest.cloned();
         let mut known = self.known();

@@ -114,7 +114,7 @@ impl Memory {
             Some(session) => (session.outside.clone(), session.tool.clone(), session.is_partial),
             None => (Vec::new(), Vec::new(), sessions.has_missed),
         };
-        Origins { user, operator, outside, tool, is_partial }
+        Origins { user, operator, outside, tool, is_partial: is_partial || said.is_resumed }
     }
 
     /// Calls without a session share that of their subject.

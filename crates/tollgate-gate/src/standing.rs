@@ -46,7 +46,8 @@ impl Standing {
 impl Inner {
     /// Asks `policy` under the circumstances of now whether the tool may be listed.
     pub(crate) fn decide_listing(&self, policy: &Policy, caller: &Caller, tool: &ToolDefinition) -> Decision {
-        policy.decide(caller, tool, None, &self.circumstances(policy, caller, Provenance::Unknown))
+        let is_tainted = policy.reads_taint() && self.memory.is_tainted(caller);
+        policy.decide(caller, tool, None, &self.circumstances(is_tainted, Provenance::Unknown))
     }
 
     /// Asks `policy` under the circumstances of now about a call, in a conversation in which people wrote this.
@@ -60,7 +61,9 @@ impl Inner {
     ) -> Decision {
         let origins: Option<Origins> = policy.reads_provenance().then(|| self.memory.origins(caller, said));
         let provenance = origins.as_ref().map_or(Provenance::Unknown, Provenance::Heard);
-        let decision = policy.decide(caller, tool, Some(arguments), &self.circumstances(policy, caller, provenance));
+        let is_tainted = policy.reads_taint() && (said.is_resumed || self.memory.is_tainted(caller));
+        let circumstances = self.circumstances(is_tainted, provenance);
+        let decision = policy.decide(caller, tool, Some(arguments), &circumstances);
         let lead = |path: &str| links::lead(&self.workspace.root, path);
         match policy.refuses_lead(tool, arguments, lead) {
             Some(refused) => decision.max(refused),
@@ -68,12 +71,7 @@ impl Inner {
         }
     }
 
-    fn circumstances<'a>(&'a self, policy: &Policy, caller: &Caller, provenance: Provenance<'a>) -> Circumstances<'a> {
-        Circumstances {
-            environment: self.environment.as_deref(),
-            now: self.clock.now(),
-            is_tainted: policy.reads_taint() && self.memory.is_tainted(caller),
-            provenance,
-        }
+    fn circumstances<'a>(&'a self, is_tainted: bool, provenance: Provenance<'a>) -> Circumstances<'a> {
+        Circumstances { environment: self.environment.as_deref(), now: self.clock.now(), is_tainted, provenance }
     }
 }

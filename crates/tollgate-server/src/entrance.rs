@@ -70,13 +70,13 @@ pub(crate) async fn known_host(State(app): State<Arc<App>>, request: Request, ne
         && request.uri().authority().is_none_or(|authority| app.names.knows_authority(authority.as_str()));
     if !is_known {
         return Problem::forbidden("the `Host` of this request is not this server's")
-            .with_hint("use 127.0.0.1 or localhost, or add the name to the hosts of [server]")
+            .with_hint("use 127.0.0.1 or localhost; a proxy in front must set `Host` to the address of [server]")
             .into_response();
     }
     let mut origins = request.headers().get_all(ORIGIN).iter();
     if !origins.all(|origin| origin.to_str().is_ok_and(|origin| app.names.knows_origin(origin))) {
         return Problem::forbidden("the `Origin` of this request is not known")
-            .with_hint("add it to the origins of [server]")
+            .with_hint("only pages of this server may ask from a browser; a proxy in front must take `Origin` away")
             .into_response();
     }
     next.run(request).await

@@ -127,6 +127,8 @@ pub struct Said {
     pub user: Vec<String>,
     /// The operator's, such as the instructions of the agent.
     pub operator: Vec<String>,
+    /// Whether tools answered before, in another process. What they said counts as from outside: nobody here heard it.
+    pub is_resumed: bool,
 }
 
 impl Call {

@@ -13,7 +13,10 @@ impl Agent {
     pub fn with_session(mut self, mut session: Session) -> Self {
         self.caller = session.caller();
         self.options.system = session.meta().system.clone();
-        self.history = conversation(&self.options, session.take_messages());
+        let messages = session.take_messages();
+        self.is_resumed = messages.iter().any(|message| matches!(message, Message::Tool { .. }))
+            || session.results().iter().any(Option::is_some);
+        self.history = conversation(&self.options, messages);
         self.session = Some(session);
         self
     }

@@ -192,7 +192,7 @@ unless { context.approved };
 #[tokio::test]
 async fn a_value_that_only_the_outside_said_asks() {
     let world = world(NAMED);
-    let said = Arc::new(Said { user: vec!["pay 1,250.00 to Ann".into()], operator: vec![] });
+    let said = Arc::new(Said { user: vec!["pay 1,250.00 to Ann".into()], operator: vec![], is_resumed: false });
     let pay = async |session: &str, amount: i64| {
         let call = Call::tool("pay", json!({ "amount": amount })).with_said(Arc::clone(&said));
         world.gate.call(&developer().with_session(session), call).await.status()
@@ -205,6 +205,12 @@ async fn a_value_that_only_the_outside_said_asks() {
     // Who hands over no conversation has said nothing.
     let bare = Call::tool("pay", json!({"amount": 1250}));
     assert_eq!(world.gate.call(&developer().with_session("one"), bare).await.status(), Status::Waiting);
+    // What tools said to a process that is gone may have come from anywhere.
+    let resumed = Arc::new(Said { is_resumed: true, ..(*said).clone() });
+    for (amount, expected) in [(9000, Status::Waiting), (1250, Status::Done)] {
+        let call = Call::tool("pay", json!({ "amount": amount })).with_said(Arc::clone(&resumed));
+        assert_eq!(world.gate.call(&developer().with_session("three"), call).await.status(), expected, "{amount}");
+    }
     // What people wrote is for policy alone.
     assert!(world.records().iter().all(|record| !record.to_string().contains("to Ann")));
 }
