@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use tollgate::ledger::ExportFormat;
 
 /// The tool layer of AI agents: decides whether a tool call may happen, makes it happen, and writes it down.
 #[derive(Parser)]
@@ -31,7 +32,7 @@ pub(crate) struct Global {
     pub(crate) role: Option<String>,
     /// How to print [default: text on a terminal, json elsewhere]
     #[arg(long, global = true, value_enum)]
-    pub(crate) format: Option<Format>,
+    pub(crate) format: Option<FormatArg>,
     /// Print no warnings
     #[arg(short, long, global = true)]
     pub(crate) quiet: bool,
@@ -41,12 +42,26 @@ pub(crate) struct Global {
 }
 
 /// How to print.
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Format {
+    Text,
+    Json,
+}
+
+/// What `--format` says.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FormatArg {
     /// For people
     Text,
     /// For programs
     Json,
+    /// What `audit export` writes; said there alone
+    #[value(skip)]
+    Export(ExportFormat),
+}
+
+fn export_format(name: &str) -> Result<FormatArg, String> {
+    name.parse().map(FormatArg::Export)
 }
 
 /// The commands.
@@ -440,6 +455,10 @@ pub(crate) struct AnswerArgs {
 #[derive(Subcommand)]
 pub(crate) enum AuditAction {
     /// Print the last records
+    #[command(
+        after_help = "With filters, a record is printed if what it says itself fits, among the last 100000: only \
+                      `finished` has a status and a code.\n\nExample:\n  tollgate audit tail -f --status refused,failed"
+    )]
     Tail {
         /// How many
         #[arg(short = 'n', long, default_value_t = 20, value_name = "N")]
@@ -447,12 +466,40 @@ pub(crate) enum AuditAction {
         /// Go on with what comes
         #[arg(short, long)]
         follow: bool,
+        #[command(flatten)]
+        filter: FilterArgs,
     },
+    /// Find attempts: who asked for what, and what became of it
+    #[command(
+        after_help = "An attempt stands at the time when it came in; the newest comes first. Elsewhere than on a \
+                      terminal, each line is a JSON object, and its `cursor` asks for what comes after it. The answer \
+                      comes from an index, audit/index.sqlite in the data folder, which is caught up first and can be \
+                      deleted at any time.\n\nExamples:\n  tollgate audit query --since 2h --status refused\n  tollgate audit \
+                      query --caller alice --tool 'mcp__files__*' --since 2026-11-01 --until 2026-11-30\n  tollgate audit \
+                      query --event approved --records"
+    )]
+    Query(QueryArgs),
     /// Tell the story of one attempt
     Show {
         /// Its id, or an unambiguous part of it
         attempt: String,
     },
+    /// What was tried, by whom, and why it was refused, in numbers
+    #[command(after_help = "Example:\n  tollgate audit report --since 7d --html report.html")]
+    Report {
+        #[command(flatten)]
+        filter: FilterArgs,
+        /// Write a page with plots that needs nothing else
+        #[arg(long, value_name = "FILE")]
+        html: Option<PathBuf>,
+    },
+    /// Take records out, oldest first
+    #[command(
+        after_help = "jsonl: the records' own lines, those of an attempt together · csv, parquet: a row an attempt \
+                      · ocsf: an API Activity event (6003) of OCSF 1.8.0 an attempt. docs/audit.md lists the \
+                      columns.\n\nExample:\n  tollgate audit export --format parquet --since 2026-11-01 --out november.parquet"
+    )]
+    Export(ExportArgs),
     /// Check the whole chain: exit 0 intact, 1 changed or cut, 6 unreadable
     Verify,
     /// Say what became of an attempt that was started and never finished; without one, list them
@@ -490,6 +537,97 @@ pub(crate) enum ProfileArg {
     Default,
     /// Personal data too
     Pii,
+}
+
+/// What is asked for of the ledger. Of the words of one filter one must fit, of the filters all.
+#[derive(Args)]
+pub(crate) struct FilterArgs {
+    /// From then on: 2h, 7d, 2026-11-30, 2026-11-30T09:30 (here), 2026-11-30T09:30:00Z
+    #[arg(long, value_name = "TIME")]
+    since: Option<String>,
+    /// Up to then; a day is within
+    #[arg(long, value_name = "TIME")]
+    until: Option<String>,
+    /// Who asked
+    #[arg(long, value_name = "NAME,…")]
+    caller: Option<String>,
+    /// In which role
+    #[arg(long, value_name = "ROLE,…")]
+    role: Option<String>,
+    /// For which tenant
+    #[arg(long, value_name = "NAME,…")]
+    tenant: Option<String>,
+    /// Of which tool
+    #[arg(long, value_name = "GLOB,…")]
+    tool: Option<String>,
+    /// With which code it ended; docs/errors.md lists them
+    #[arg(long, value_name = "CODE,…")]
+    code: Option<String>,
+    /// How it ended: done, refused, failed, waiting, unknown, open
+    #[arg(long, value_name = "STATUS,…")]
+    status: Option<String>,
+    /// What the tool does to the world: read, write, dangerous
+    #[arg(long, value_name = "RISK,…")]
+    risk: Option<String>,
+    /// What happened in it, such as approved or settled
+    #[arg(long, value_name = "EVENT,…")]
+    event: Option<String>,
+    /// The one whose id begins or ends so
+    #[arg(long, value_name = "ID")]
+    attempt: Option<String>,
+    /// In which session
+    #[arg(long, value_name = "ID")]
+    session: Option<String>,
+}
+
+impl FilterArgs {
+    /// The filters that are given, by the names of [`tollgate::ledger::Filter`].
+    pub(crate) fn given(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let all = [
+            ("since", &self.since),
+            ("until", &self.until),
+            ("caller", &self.caller),
+            ("role", &self.role),
+            ("tenant", &self.tenant),
+            ("tool", &self.tool),
+            ("code", &self.code),
+            ("status", &self.status),
+            ("risk", &self.risk),
+            ("event", &self.event),
+            ("attempt", &self.attempt),
+            ("session", &self.session),
+        ];
+        all.into_iter().filter_map(|(name, text)| text.as_deref().map(|text| (name, text)))
+    }
+}
+
+/// `audit query`.
+#[derive(Args)]
+pub(crate) struct QueryArgs {
+    #[command(flatten)]
+    pub(crate) filter: FilterArgs,
+    /// At most so many attempts
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=10_000))]
+    pub(crate) limit: u16,
+    /// Only what comes after this place, as an earlier answer gave it
+    #[arg(long, value_name = "CURSOR")]
+    pub(crate) cursor: Option<tollgate::ledger::Cursor>,
+    /// Print their records instead; with --event only those of that event
+    #[arg(long)]
+    pub(crate) records: bool,
+}
+
+/// `audit export`.
+#[derive(Args)]
+pub(crate) struct ExportArgs {
+    #[command(flatten)]
+    pub(crate) filter: FilterArgs,
+    /// What to write: jsonl, csv, parquet, ocsf
+    #[arg(id = "format", long, value_name = "FORMAT", value_parser = export_format)]
+    pub(crate) format: FormatArg,
+    /// Write this file, whole or not at all [default: standard output]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
 }
 
 /// `doctor …`.

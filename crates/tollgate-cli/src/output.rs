@@ -10,7 +10,7 @@ use tollgate::redact::Redactor;
 
 pub(crate) use tollgate::visible::text as visible;
 
-use crate::args::{Format, Global};
+use crate::args::{Format, FormatArg, Global};
 use crate::failure::Failure;
 
 /// What is to be printed while a question is open on the terminal.
@@ -116,7 +116,12 @@ pub(crate) fn warn(global: &Global, text: &str) {
 
 /// How to print here.
 pub(crate) fn format(global: &Global) -> Format {
-    global.format.unwrap_or_else(|| if io::stdout().is_terminal() { Format::Text } else { Format::Json })
+    match global.format {
+        Some(FormatArg::Text) => Format::Text,
+        Some(FormatArg::Json) => Format::Json,
+        None | Some(FormatArg::Export(_)) if io::stdout().is_terminal() => Format::Text,
+        None | Some(FormatArg::Export(_)) => Format::Json,
+    }
 }
 
 /// No table is made narrower than this, in characters.

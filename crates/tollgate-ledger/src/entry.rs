@@ -52,6 +52,27 @@ pub enum Event {
 }
 
 impl Event {
+    /// Every event, in the order of the documentation.
+    pub const ALL: &[Self] = &[
+        Self::Received,
+        Self::Decided,
+        Self::Waiting,
+        Self::Approved,
+        Self::Rejected,
+        Self::Expired,
+        Self::Started,
+        Self::Finished,
+        Self::Observed,
+        Self::Settled,
+        Self::Recovered,
+        Self::Halted,
+    ];
+
+    /// The event of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|event| event.as_str() == name)
+    }
+
     /// The name in the ledger.
     pub fn as_str(self) -> &'static str {
         match self {

@@ -55,6 +55,12 @@ pub enum LedgerError {
         /// Another.
         second: String,
     },
+    /// The index over the ledger cannot be made or used. The ledger itself is not concerned.
+    #[error("the ledger's index cannot be used: {message}")]
+    Index {
+        /// What went wrong.
+        message: String,
+    },
     /// A record would be longer than a reader accepts.
     #[error("a record of {bytes} bytes is too long")]
     TooLarge {
@@ -81,6 +87,7 @@ impl LedgerError {
             Self::Missing { .. } => {
                 Some("the first call makes it: `tollgate call calculate '{\"expression\": \"1 + 1\"}'`")
             }
+            Self::Index { .. } => Some("delete `audit/index.sqlite` in the data folder; it is made again"),
             Self::TooLarge { .. } | Self::Closed => None,
         }
     }

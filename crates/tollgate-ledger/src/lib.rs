@@ -1,8 +1,8 @@
 //! The append-only, hash-chained, redacted record of every attempt.
 //!
 //! [`Ledger`] writes: one chain of records in `data_dir/audit`, continued by every process that shares the folder.
-//! [`verify`], [`read`], [`tail`] and [`attempt_records`] read it without a `Ledger`, also while others write. What a
-//! record says is decided by the gate; this crate knows how it is kept, and that what cannot be kept is an error.
+//! [`verify`], [`read`], [`tail`] and [`attempt_records`] read it without a `Ledger`, also while others write. [`Index`]
+//! finds attempts by who asked for what and how it ended; it is made from the ledger and can be thrown away. What a record says is decided by the gate; this crate knows how it is kept, and that what cannot be kept is an error.
 //!
 //! # The format
 //! A record is one line of compact JSON in `segment-<first seq>.jsonl`. Its last key is `hash`: the lower-case hex
@@ -26,9 +26,13 @@
 //! }
 //! ```
 
+mod attempt;
 mod boot;
 mod entry;
 mod error;
+mod export;
+mod filter;
+mod index;
 mod ledger;
 mod line;
 mod lines;
@@ -36,15 +40,21 @@ mod read;
 mod record;
 mod recover;
 mod segment;
+mod summary;
 mod sync;
 mod tail;
 mod verify;
 mod writer;
 
+pub use attempt::{Asker, Attempt, Events, OPEN, Ruling};
 pub use entry::{Abridged, DecisionRef, Entry, Event, OutcomeRef, ToolRef, abridge, abridge_json};
 pub use error::LedgerError;
+pub use export::ExportFormat;
+pub use filter::{Filter, FilterError};
+pub use index::{Cursor, FOUND_MAX, Found, Index, Page, View};
 pub use ledger::{Durability, Ledger, Options, Seq};
-pub use read::{Follower, Records, attempt_records, read, tail};
+pub use read::{Follower, Records, TAIL_RECORDS_MAX, attempt_records, read, tail, tail_of};
 pub use record::Record;
 pub use recover::{OpenAttempt, Recovery};
+pub use summary::{Approvals, Bin, Count, Refusal, Summary, ToolTimes};
 pub use verify::{Fault, FaultKind, Report, verify};

@@ -87,6 +87,11 @@ pub(crate) fn parse(line: &[u8]) -> Result<Link, Flaw> {
     Ok(Link { prev, head: Head { seq, hash } })
 }
 
+/// The hash that stands at the end of a line, unchecked.
+pub(crate) fn hash_said(line: &[u8]) -> Option<Hash> {
+    unseal(line).map(|(_, hash)| hash)
+}
+
 fn unseal(line: &[u8]) -> Option<(&[u8], Hash)> {
     let (rest, hash) = line.strip_suffix(END)?.split_last_chunk::<HASH_CHARS>()?;
     Some((rest.strip_suffix(HASH)?, *hash))

@@ -7,12 +7,14 @@ use std::path::Path;
 
 use crate::lines::Lines;
 use crate::segment::{Folder, segment_name};
-use crate::{LedgerError, Record};
+use crate::{Filter, LedgerError, Record};
 
 /// How much a backward search reads at once.
 const BLOCK_BYTES: u64 = 64 * 1024;
 /// The records that one poll of a follower may give.
 const POLL_RECORDS_MAX: usize = 10_000;
+/// How far back [`tail_of`] looks.
+pub const TAIL_RECORDS_MAX: usize = 100_000;
 
 fn reading(error: io::Error) -> LedgerError {
     LedgerError::io("be read")(error)
@@ -120,9 +122,26 @@ pub fn attempt_records(data_dir: &Path, part: &str) -> Result<Vec<Record>, Ledge
 /// # Errors
 /// [`LedgerError::Missing`] when there is no ledger, or that it cannot be read.
 pub fn tail(data_dir: &Path, count: usize) -> Result<(Vec<Record>, Follower), LedgerError> {
+    last(data_dir, count, count, |_| true)
+}
+
+/// The same of the records alone that are asked for, among the last [`TAIL_RECORDS_MAX`]. The follower gives all.
+///
+/// # Errors
+/// As [`tail`].
+pub fn tail_of(data_dir: &Path, count: usize, filter: &Filter) -> Result<(Vec<Record>, Follower), LedgerError> {
+    last(data_dir, TAIL_RECORDS_MAX, count, |record| filter.takes_record(record))
+}
+
+fn last(
+    data_dir: &Path,
+    among: usize,
+    count: usize,
+    takes: impl Fn(&Record) -> bool,
+) -> Result<(Vec<Record>, Follower), LedgerError> {
     let folder = Folder::of(data_dir);
     let segments = folder.existing_segments()?;
-    let mut missing = count;
+    let mut missing = among;
     let mut start = (1, 0);
     for &first in segments.iter().rev() {
         let file = folder.open_to_read(first).map_err(reading)?;
@@ -140,7 +159,7 @@ pub fn tail(data_dir: &Path, count: usize) -> Result<(Vec<Record>, Follower), Le
         if new.is_empty() {
             break;
         }
-        records.extend(new);
+        records.extend(new.into_iter().filter(&takes));
         let surplus = records.len().saturating_sub(count);
         records.drain(..surplus);
     }

@@ -36,6 +36,11 @@ impl Folder {
         Ok(folder)
     }
 
+    /// Where the index over the segments is kept.
+    pub(crate) fn index_path(&self) -> PathBuf {
+        self.path.join("index.sqlite")
+    }
+
     /// The file whose lock is a writer's turn.
     pub(crate) fn lock_file(&self) -> io::Result<File> {
         open_regular(private_file().read(true).write(true).create(true).truncate(false), &self.path.join("lock"))

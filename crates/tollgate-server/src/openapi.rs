@@ -130,13 +130,10 @@ fn signed_parameters() -> Value {
 fn ledger_paths() -> Value {
     json!({
         "/api/v1/audit": { "get": {
-            "summary": "The last records of the ledger, or those of one attempt",
+            "summary": "What fits the filters in the ledger; without any, its last records, oldest first",
             "security": operator(),
-            "parameters": [
-                query("attempt", "An attempt's id, or a beginning or end of it that no other has.", "string"),
-                query("limit", "At most so many records.", "integer"),
-            ],
-            "responses": responses(&list("records", &json!({ "type": "object" })), &["400", "401", "403", "404"]),
+            "parameters": audit_parameters(),
+            "responses": responses(&audit_answer(), &["400", "401", "403", "404"]),
         } },
         "/api/v1/events": { "get": {
             "summary": "Every record of the ledger from now on, as server-sent events",
@@ -146,6 +143,63 @@ fn ledger_paths() -> Value {
                 "401": refusal("401"), "403": refusal("403"), "429": refusal("429"),
             },
         } },
+    })
+}
+
+fn audit_parameters() -> Vec<Value> {
+    let time = |end: &str| {
+        format!("{end} RFC 3339, a date, a date and time of day in UTC, or a span before now such as 2h or 7d.")
+    };
+    let words = "One of these, parted by commas.";
+    vec![
+        query("view", "`records` (the default) or `attempts`: one object an attempt, newest first.", "string"),
+        query("limit", "At most so many attempts, or, without filters, records.", "integer"),
+        query("cursor", "Only what comes after this place: the `next` of an earlier answer.", "string"),
+        query("since", &time("From then on."), "string"),
+        query("until", &time("Up to then; a day is within."), "string"),
+        query("caller", words, "string"),
+        query("role", words, "string"),
+        query("tenant", words, "string"),
+        query("tool", "One of these globs, parted by commas.", "string"),
+        query("code", words, "string"),
+        query("status", "One of done, refused, failed, waiting, unknown, open, parted by commas.", "string"),
+        query("risk", "One of read, write, dangerous, parted by commas.", "string"),
+        query("event", "One of these happened, parted by commas; of records, only those.", "string"),
+        query("attempt", "An attempt's id, or a beginning or end of it that no other has.", "string"),
+        query("session", "A session's id.", "string"),
+    ]
+}
+
+fn audit_answer() -> Value {
+    let objects = json!({ "type": "array", "items": { "type": "object" } });
+    json!({
+        "type": "object",
+        "properties": {
+            "records": objects,
+            "attempts": { "type": "array", "items": schema("Attempt") },
+            "next": { "type": ["string", "null"], "description": "The cursor of what comes after this." },
+        },
+    })
+}
+
+fn attempt() -> Value {
+    let text = json!({ "type": "string" });
+    let time = json!({ "type": "string", "format": "date-time" });
+    let number = json!({ "type": "integer" });
+    json!({
+        "type": "object", "required": ["time", "attempt", "call_id", "tool", "status", "events"],
+        "properties": {
+            "time": time, "attempt": text, "call_id": text, "parent": text, "tool": text, "risk": text,
+            "permission": text,
+            "caller": { "type": "object", "properties": {
+                "subject": text, "role": text, "tenant": text, "surface": text, "session": text,
+            } },
+            "status": { "enum": ["done", "refused", "failed", "waiting", "unknown", "open"] },
+            "code": text, "tool_code": text,
+            "decision": { "type": "object", "properties": { "effect": text, "rule": text, "reason": text } },
+            "approval": text, "duration_ms": number, "answer_ms": number, "retries": number,
+            "events": { "type": "array", "items": text }, "ended": time,
+        },
     })
 }
 
@@ -179,6 +233,7 @@ fn schemas() -> Value {
             },
         },
         "Outcome": outcome(),
+        "Attempt": attempt(),
         "Result": {
             "type": "object", "required": ["content", "structured", "truncated"],
             "properties": {

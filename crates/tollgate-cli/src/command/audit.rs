@@ -1,5 +1,12 @@
 //! `tollgate audit`: reading, verifying and settling the ledger.
 
+mod export;
+mod page;
+mod plot;
+mod query;
+mod report;
+mod story;
+
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,7 +16,7 @@ use tollgate::Verdict;
 use tollgate::ledger::{self, LedgerError, Record, Report};
 
 use super::{configuration, open_quietly, user};
-use crate::args::{AuditAction, Format, Global, VerdictArg};
+use crate::args::{AuditAction, FilterArgs, Format, Global, VerdictArg};
 use crate::failure::{Failure, UNAVAILABLE};
 use crate::output::{self, Style, style, visible};
 
@@ -18,8 +25,11 @@ const FOLLOW_PAUSE: Duration = Duration::from_millis(200);
 
 pub(crate) async fn run(global: &Global, action: AuditAction) -> Result<u8, Failure> {
     match action {
-        AuditAction::Tail { lines, follow } => tail(global, lines, follow).await,
-        AuditAction::Show { attempt } => show(global, &attempt),
+        AuditAction::Tail { lines, follow, filter } => tail(global, lines, follow, &filter).await,
+        AuditAction::Query(args) => query::run(global, &args),
+        AuditAction::Show { attempt } => story::run(global, &attempt),
+        AuditAction::Report { filter, html } => report::run(global, &filter, html.as_deref()),
+        AuditAction::Export(args) => export::run(global, &args),
         AuditAction::Verify => verify(global),
         AuditAction::Settle { attempt, verdict, note } => settle(global, attempt, verdict, note).await,
         AuditAction::Redact { secret_env, profile } => super::redact::run(global, &secret_env, profile),
@@ -35,9 +45,12 @@ fn unreadable(error: &LedgerError) -> Failure {
     Failure::unavailable(error.to_string()).hint(error.hint().unwrap_or("run `tollgate audit verify`"))
 }
 
-async fn tail(global: &Global, lines: usize, follow: bool) -> Result<u8, Failure> {
+async fn tail(global: &Global, lines: usize, follow: bool, filter: &FilterArgs) -> Result<u8, Failure> {
     let data_dir = data_dir(global)?;
-    let (records, mut follower) = ledger::tail(&data_dir, lines).map_err(|error| unreadable(&error))?;
+    let filter = query::filter(filter)?;
+    let tail =
+        if filter.is_empty() { ledger::tail(&data_dir, lines) } else { ledger::tail_of(&data_dir, lines, &filter) };
+    let (records, mut follower) = tail.map_err(|error| unreadable(&error))?;
     print(global, &records)?;
     if !follow {
         return Ok(0);
@@ -47,7 +60,9 @@ async fn tail(global: &Global, lines: usize, follow: bool) -> Result<u8, Failure
             () = tokio::time::sleep(FOLLOW_PAUSE) => {}
             _ = tokio::signal::ctrl_c() => return Ok(0),
         }
-        print(global, &follower.poll_new().map_err(|error| unreadable(&error))?)?;
+        let mut records = follower.poll_new().map_err(|error| unreadable(&error))?;
+        records.retain(|record| filter.takes_record(record));
+        print(global, &records)?;
     }
 }
 
@@ -97,23 +112,6 @@ fn for_people(record: &Value) -> String {
         detail
     );
     line.trim_end().to_owned()
-}
-
-fn show(global: &Global, attempt: &str) -> Result<u8, Failure> {
-    let data_dir = data_dir(global)?;
-    let records = ledger::attempt_records(&data_dir, attempt).map_err(|error| match error {
-        LedgerError::UnknownAttempt { .. } | LedgerError::AmbiguousAttempt { .. } => {
-            Failure::usage(error.to_string()).hint("`tollgate audit tail` names some")
-        }
-        other => unreadable(&other),
-    })?;
-    if output::format(global) == Format::Json {
-        let values: Vec<&Value> = records.iter().map(Record::as_value).collect();
-        output::json(&values)?;
-        return Ok(0);
-    }
-    print(global, &records)?;
-    Ok(0)
 }
 
 fn verify(global: &Global) -> Result<u8, Failure> {

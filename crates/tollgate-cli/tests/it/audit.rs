@@ -48,7 +48,14 @@ fn no_ledger_is_unreadable() {
 #[test]
 fn looking_makes_no_data_folder() {
     let shop = Shop::bare();
-    for args in [["audit", "tail"].as_slice(), &["audit", "verify"], &["audit", "show", "0123456789"]] {
+    for args in [
+        ["audit", "tail"].as_slice(),
+        &["audit", "verify"],
+        &["audit", "show", "0123456789"],
+        &["audit", "query"],
+        &["audit", "report"],
+        &["audit", "export", "--format", "csv"],
+    ] {
         shop.tollgate(args);
     }
     assert!(!shop.path().join(".tollgate").exists());
@@ -66,7 +73,7 @@ fn tail_and_show_tell_the_story() {
     let events: Vec<&str> = story.as_array().unwrap().iter().map(|record| record["event"].as_str().unwrap()).collect();
     assert_eq!(events, ["received", "decided", "started", "finished"]);
     let text = shop.tollgate(&["--format", "text", "audit", "show", attempt]).stdout;
-    assert!(text.contains("finished") && text.contains("done"), "{text}");
+    assert!(text.contains("calculate: done") && text.contains("bob asked for it"), "{text}");
     assert_eq!(shop.tollgate(&["audit", "show", "ffffffff"]).code, 2);
 }
 
@@ -114,4 +121,149 @@ fn forty_processes_keep_one_chain() {
     }
     let report = shop.tollgate(&["audit", "verify"]).json();
     assert_eq!((&report["ok"], &report["records"]), (&json!(true), &json!(160)));
+}
+
+fn rows(done: &crate::shop::Done) -> Vec<Value> {
+    done.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// The end of an attempt's id, as tables show it.
+fn end(attempt: &str) -> &str {
+    attempt.rsplit('-').next().unwrap()
+}
+
+/// Calls that end in many ways, one of them with a name that a terminal and a browser would obey.
+fn a_day(shop: &Shop) {
+    calls(shop, 2);
+    let hostile = "\u{1b}[2J<script>alert(1)</script>\u{202e}工具";
+    shop.tollgate(&["call", hostile, r#"{"x":"</title><img src=x onerror=alert(1)>"}"#]);
+    shop.tollgate(&["call", "calculate", r#"{"expresion":"1"}"#]);
+    shop.tollgate(&["--role", "reader", "call", "write_file", r#"{"path":"a","text":"b"}"#]);
+}
+
+#[test]
+fn attempts_are_found_by_what_they_are() {
+    let shop = Shop::bare();
+    a_day(&shop);
+    let query = |args: &[&str]| shop.tollgate(&[&["audit", "query"], args].concat());
+    let all = rows(&query(&[]));
+    assert_eq!(all.len(), 5);
+    assert_eq!(all[0]["tool"], "write_file", "the newest first");
+    assert_eq!(rows(&query(&["--status", "refused", "--tool", "calc*"])).len(), 1);
+    assert_eq!(rows(&query(&["--role", "reader"]))[0]["code"], "forbidden");
+    assert_eq!(rows(&query(&["--since", "1h", "--caller", "bob", "--risk", "read"])).len(), 3);
+    assert_eq!(rows(&query(&["--until", "2020-01-01"])).len(), 0);
+    let attempt = all[4]["attempt"].as_str().unwrap();
+    assert_eq!(rows(&query(&["--attempt", end(attempt)]))[0]["attempt"], attempt);
+    let records = rows(&query(&["--status", "done", "--records", "--event", "started,finished"]));
+    assert_eq!(records.iter().map(|it| it["seq"].clone()).collect::<Vec<_>>(), [7, 8, 3, 4].map(Value::from));
+    let first = rows(&query(&["--limit", "2"]));
+    let rest = rows(&query(&["--cursor", first[1]["cursor"].as_str().unwrap()]));
+    assert_eq!([first, rest].concat(), all);
+
+    std::fs::remove_file(shop.path().join(".tollgate/audit/index.sqlite")).unwrap();
+    assert_eq!(rows(&query(&[])), all, "it is made again");
+    let text = shop.tollgate(&["--format", "text", "audit", "query"]).stdout;
+    assert!(text.contains("invalid_arguments") && text.contains("time (") && !text.contains('\u{1b}'), "{text}");
+    for (args, says) in [
+        (&["--status", "finished"][..], "open"),
+        (&["--since", "soon"], "2h"),
+        (&["--code", "x"], "denied"),
+        (&["--cursor", "x"], "cursor"),
+        (&["--attempt", "ffffffff"], "no attempt"),
+    ] {
+        let done = query(args);
+        assert_eq!(done.code, 2, "{args:?}");
+        assert!(done.stderr.contains(says), "{}", done.stderr);
+    }
+}
+
+#[test]
+fn an_attempt_is_told_as_a_story() {
+    let shop =
+        Shop::with("[roles.clerk]\ntools = [\"*\"]\nrisk = \"dangerous\"\npermission = \"system\"\nask = \"always\"\n");
+    let call = ["--role", "clerk", "call", "calculate", r#"{"expression":"6*7"}"#];
+    let waits = shop.tollgate(&call).json();
+    let id = waits["waiting"]["id"].as_str().unwrap();
+    assert_eq!(shop.tollgate(&["approvals", "approve", id, "--reason", "fine"]).code, 0);
+    let ran = shop.tollgate(&call).json();
+    let tell =
+        |attempt: &Value| shop.tollgate(&["--format", "text", "audit", "show", end(attempt.as_str().unwrap())]).stdout;
+    let first = tell(&waits["attempt"]);
+    for says in ["bob asked for it, as clerk, through cli", "said ask", "waits for a human", "a human said yes", "fine"]
+    {
+        assert!(first.contains(says), "{says} is not in\n{first}");
+    }
+    let second = tell(&ran["attempt"]);
+    for says in ["calculate: done", "6*7", "the tool began", "it ended as done after", "under the same approval"] {
+        assert!(second.contains(says), "{says} is not in\n{second}");
+    }
+    assert!(second.contains(waits["attempt"].as_str().unwrap()), "{second}");
+    a_day(&shop);
+    let hostile = rows(&shop.tollgate(&["audit", "query", "--code", "unknown_tool"]));
+    let text = tell(&hostile[0]["attempt"]);
+    assert!(text.contains("\\u{1b}[2J<script>") && !text.contains('\u{1b}') && !text.contains('\u{202e}'), "{text}");
+}
+
+#[test]
+fn tail_takes_the_same_filters() {
+    let shop = Shop::bare();
+    a_day(&shop);
+    let found = rows(&shop.tollgate(&["audit", "tail", "--code", "invalid_arguments,forbidden"]));
+    assert_eq!(found.len(), 2);
+    assert!(found.iter().all(|record| record["event"] == "finished"), "{found:?}");
+    assert_eq!(rows(&shop.tollgate(&["audit", "tail", "-n", "1", "--event", "received"])).len(), 1);
+}
+
+#[test]
+fn the_report_counts_and_its_page_obeys_nothing() {
+    let shop = Shop::bare();
+    a_day(&shop);
+    let report = shop.tollgate(&["audit", "report"]).json();
+    assert_eq!(report["attempts"], 5);
+    assert_eq!(report["statuses"][0], json!({ "name": "refused", "count": 3 }));
+    let tools: Vec<&str> = report["tools"].as_array().unwrap().iter().map(|it| it["name"].as_str().unwrap()).collect();
+    assert_eq!(tools[0], "calculate");
+    let text = shop.tollgate(&["--format", "text", "audit", "report", "--since", "1d"]).stdout;
+    assert!(text.contains("What was refused") && text.contains("unknown_tool") && !text.contains('\u{1b}'), "{text}");
+
+    let done = shop.tollgate(&["audit", "report", "--html", "report.html", "--caller", "bob"]);
+    assert_eq!((done.code, done.stdout.as_str()), (0, ""), "{}", done.stderr);
+    let page = std::fs::read_to_string(shop.path().join("report.html")).unwrap();
+    assert!(page.contains("&lt;script&gt;alert(1)&lt;/script&gt;\\u{202e}工具"), "made visible, then escaped");
+    for obeyed in [
+        "<script",
+        "<img",
+        "onerror=alert(1)>",
+        "\u{1b}",
+        "\u{202e}",
+        "http://",
+        "https://",
+        " style=",
+        "@import",
+        "url(",
+    ] {
+        assert!(!page.contains(obeyed), "{obeyed:?} is in the page");
+    }
+    assert!(page.contains("default-src 'none'"));
+    std::fs::create_dir(shop.path().join("folder")).unwrap();
+    assert_eq!(shop.tollgate(&["audit", "report", "--html", "folder"]).code, 2);
+}
+
+#[test]
+fn records_are_taken_out_whole() {
+    let shop = Shop::bare();
+    a_day(&shop);
+    let export = |args: &[&str]| shop.tollgate(&[&["audit", "export", "--format"], args].concat());
+    assert_eq!(export(&["jsonl"]).stdout.lines().collect::<Vec<_>>(), shop.ledger());
+    assert_eq!(export(&["csv", "--status", "refused"]).stdout.matches("\r\n").count(), 4);
+    assert_eq!(export(&["ocsf"]).stdout.lines().count(), 5);
+    let done = export(&["parquet", "--out", "a.parquet"]);
+    assert_eq!((done.code, done.stdout.as_str()), (0, ""), "{}", done.stderr);
+    let parquet = std::fs::read(shop.path().join("a.parquet")).unwrap();
+    assert!(parquet.starts_with(b"PAR1") && parquet.ends_with(b"PAR1"));
+    assert_eq!(export(&["csv", "--out", "nowhere/a.csv"]).code, 2);
+    assert_eq!(export(&["xml"]).code, 2);
+    let names: Vec<_> = std::fs::read_dir(shop.path()).unwrap().map(|it| it.unwrap().file_name()).collect();
+    assert_eq!(names.len(), 2, "nothing half-written stays: {names:?}");
 }

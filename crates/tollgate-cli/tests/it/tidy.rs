@@ -46,7 +46,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("miette", &["tollgate-cli"]),
     ("process-wrap", &["tollgate-sandbox"]),
     ("reqwest", &["tollgate-guard"]),
-    ("rusqlite", &["tollgate-store", "tollgate-tools"]),
+    ("rusqlite", &["tollgate-ledger", "tollgate-store", "tollgate-tools"]),
     ("tokio-postgres", &["tollgate-tools"]),
     ("axum", &["tollgate-server"]),
 ];

@@ -6,6 +6,8 @@ mod chain;
 mod crash;
 mod damage;
 mod disk;
+mod export;
+mod index;
 mod laws;
 mod processes;
 mod reading;

@@ -1,15 +1,16 @@
 //! The ledger as operators read it: records that are there, and records as they come.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
 use axum::http::Uri;
 use axum::response::Response;
+use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
-use tollgate::ledger::{self, Follower, LedgerError, Record};
+use tollgate::ledger::{self, Attempt, Cursor, Filter, FilterError, Follower, Index, LedgerError, Record, View};
 
 use super::parameters;
 use crate::app::App;
@@ -17,9 +18,19 @@ use crate::limits::{EVENTS_PAUSE, RECORDS_DEFAULT, RECORDS_MAX, STREAM_QUEUE_MAX
 use crate::problem::Problem;
 use crate::sse;
 
-/// `GET /api/v1/audit?attempt=&limit=`: the records of one attempt, or the last ones, oldest first.
+/// `GET /api/v1/audit`: what fits the filters, as attempts, newest first, or as their records; without filters, the last
+/// records, oldest first. A time without a zone is meant in UTC.
 pub(crate) async fn audit(State(app): State<Arc<App>>, uri: Uri) -> Result<Json<Value>, Problem> {
-    let [attempt, limit] = parameters(&uri, ["attempt", "limit"])?;
+    const NAMES: [&str; 15] = {
+        let [a, b, c, d, e, f, g, h, i, j, k, l] = Filter::NAMES;
+        ["view", "limit", "cursor", a, b, c, d, e, f, g, h, i, j, k, l]
+    };
+    let [view, limit, cursor, words @ ..] = parameters(&uri, NAMES)?;
+    let view = match view.as_deref() {
+        None | Some("records") => View::Records,
+        Some("attempts") => View::Attempts,
+        Some(_) => return Err(Problem::bad_request("`view` must be records or attempts")),
+    };
     let limit = match limit {
         None => RECORDS_DEFAULT,
         Some(limit) => limit
@@ -28,20 +39,48 @@ pub(crate) async fn audit(State(app): State<Arc<App>>, uri: Uri) -> Result<Json<
             .filter(|limit| (1..=RECORDS_MAX).contains(limit))
             .ok_or_else(|| Problem::bad_request(format!("`limit` must be 1 to {RECORDS_MAX}")))?,
     };
+    let cursor = cursor.map(|text| text.parse::<Cursor>().map_err(Problem::bad_request)).transpose()?;
+    let now = app.clock.now().to_zoned_datetime(TimeZone::UTC);
+    let mut filter = Filter::default();
+    for (name, text) in Filter::NAMES.into_iter().zip(words) {
+        if let Some(text) = text {
+            let wrong = |error: FilterError| Problem::bad_request(format!("{error}: {}", error.hint()));
+            filter.set(name, &text, &now).map_err(wrong)?;
+        }
+    }
     let data_dir = app.data_dir.clone();
-    let read = move || match attempt {
-        Some(attempt) if attempt.is_empty() => Err(LedgerError::UnknownAttempt { part: attempt }),
-        Some(attempt) => ledger::attempt_records(&data_dir, &attempt).map(|mut records| {
-            records.truncate(limit);
-            records
-        }),
-        None => ledger::tail(&data_dir, limit).map(|(records, _)| records),
-    };
-    match aside(read).await {
-        Ok(records) => Ok(Json(json!({ "records": records }))),
-        Err(Some(LedgerError::Missing { .. })) => Ok(Json(json!({ "records": [] }))),
+    let answer = aside(move || answer(&data_dir, &filter, view, limit, cursor)).await;
+    match answer {
+        Ok(answer) => Ok(Json(answer)),
+        Err(Some(LedgerError::Missing { .. })) if view == View::Records => Ok(Json(json!({ "records": [] }))),
+        Err(Some(LedgerError::Missing { .. })) => Ok(Json(json!({ "attempts": [], "next": null }))),
         Err(error) => Err(problem(error)),
     }
+}
+
+fn answer(
+    data_dir: &Path,
+    filter: &Filter,
+    view: View,
+    limit: usize,
+    cursor: Option<Cursor>,
+) -> Result<Value, LedgerError> {
+    if view == View::Records && filter.is_empty() && cursor.is_none() {
+        let (records, _) = ledger::tail(data_dir, limit)?;
+        return Ok(json!({ "records": records }));
+    }
+    let page = Index::open(data_dir, &mut |_, _| {})?.find(filter, view, limit, cursor)?;
+    Ok(match view {
+        View::Attempts => {
+            let attempts: Vec<&Attempt> = page.found.iter().map(|found| &found.attempt).collect();
+            json!({ "attempts": attempts, "next": page.next })
+        }
+        View::Records => {
+            let records = page.found.iter().flat_map(|found| &found.records);
+            let records: Vec<&Record> = records.filter(|record| filter.takes_event(record)).collect();
+            json!({ "records": records, "next": page.next })
+        }
+    })
 }
 
 /// `GET /api/v1/events`: every record from now on, each as one event.

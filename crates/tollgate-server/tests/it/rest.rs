@@ -38,6 +38,39 @@ async fn a_call_is_answered_with_its_outcome_however_it_ends() {
 }
 
 #[tokio::test]
+async fn attempts_are_found_by_what_became_of_them() {
+    let world = World::new().await;
+    let ask = async |query: &str| {
+        read(world.operator(Method::GET, &format!("/api/v1/audit?{query}")).send().await.unwrap()).await
+    };
+    assert_eq!(ask("view=attempts&status=done").await.1["attempts"], json!([]), "before the first call");
+    let done = world.call("calculate", &json!({ "expression": "6 * 7" })).await;
+    world.call("calculate", &json!({ "expression": "1" })).await;
+    let refused = world.call("no_such_tool", &json!({})).await;
+
+    let (status, found) = ask("view=attempts&status=refused&caller=client&since=1h").await;
+    assert_eq!((status, &found["next"]), (200, &Value::Null), "{found}");
+    assert_eq!(found["attempts"].as_array().unwrap().len(), 1);
+    assert_eq!(found["attempts"][0]["attempt"], refused["attempt"]);
+    assert_eq!(found["attempts"][0]["code"], "unknown_tool");
+
+    let (_, first) = ask("view=attempts&tool=calc*&limit=1").await;
+    let next = first["next"].as_str().unwrap();
+    let (_, second) = ask(&format!("view=attempts&tool=calc*&limit=1&cursor={next}")).await;
+    assert_eq!((&second["attempts"][0]["attempt"], &second["next"]), (&done["attempt"], &Value::Null));
+    let (_, records) = ask("tool=calculate&event=started").await;
+    let events: Vec<&Value> = records["records"].as_array().unwrap().iter().map(|record| &record["event"]).collect();
+    assert_eq!(events, ["started", "started"]);
+    for bad in ["view=all", "status=finished", "since=soon", "cursor=x", "event=started&event=finished", "tool=a["] {
+        let (status, problem) = ask(bad).await;
+        assert_eq!(status, 400, "{bad}: {problem}");
+    }
+    let key = world.client(Method::GET, "/api/v1/audit?view=attempts").send().await.unwrap();
+    assert_eq!(key.status(), 403, "a client's key does not read the ledger");
+    world.end().await;
+}
+
+#[tokio::test]
 async fn what_is_wrong_with_the_request_itself_has_a_status() {
     let world = World::new().await;
     let post = || world.client(Method::POST, "/api/v1/calls");
