@@ -78,7 +78,7 @@ fn json_of(row: &Row) -> Value {
         Field::Null => Value::Null,
         Field::Str(text) => text.as_str().into(),
         Field::Long(number) | Field::TimestampMicros(number) => (*number).into(),
-        other => panic!("{other:?} is in no column"),
+        other => unreachable!("{other:?} is in no column"),
     };
     row.get_column_iter().map(|(name, field)| (name.clone(), value(field))).collect::<serde_json::Map<_, _>>().into()
 }

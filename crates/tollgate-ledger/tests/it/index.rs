@@ -277,7 +277,7 @@ async fn an_index_that_is_gone_broken_or_of_another_ledger_is_made_anew() {
         let cut = text.trim_end().rfind('\n').map_or(0, |end| end + 1);
         fs::remove_file(&last).unwrap();
         if cut > 0 {
-            fs::write(&last, &text[..cut]).unwrap();
+            fs::write(&last, &text.as_bytes()[..cut]).unwrap();
         }
         assert_eq!(from_start(folder.path()), whole, "{what}: the ledger was cut");
     }
@@ -354,7 +354,7 @@ async fn an_attempt_is_named_by_a_beginning_or_end_that_only_it_has() {
         match (index.attempt_by(part), expected) {
             (Ok(found), Ok(id)) => assert_eq!(found.attempt.attempt, id, "{part}"),
             (Err(error), Err(says)) => assert!(error.to_string().contains(says), "{part}: {error}"),
-            (found, _) => panic!("{part}: {found:?}"),
+            (found, _) => unreachable!("{part}: {found:?}"),
         }
     }
 }
