@@ -139,3 +139,25 @@ pub(super) fn text(text: &str) -> String {
     }
     escaped
 }
+
+#[cfg(test)]
+mod tests {
+    use base64::Engine;
+    use sha2::{Digest, Sha256};
+
+    use super::*;
+
+    #[test]
+    fn the_page_allows_its_own_style() {
+        let hash = base64::engine::general_purpose::STANDARD.encode(Sha256::digest(STYLE.as_bytes()));
+        assert_eq!(STYLE_HASH, format!("sha256-{hash}"), "after a change of report.css");
+    }
+
+    #[test]
+    fn nothing_in_a_text_is_obeyed() {
+        assert_eq!(
+            text("<a href='x' b=\"\">&\u{1b}\u{202e}张"),
+            "&lt;a href=&#39;x&#39; b=&quot;&quot;&gt;&amp;\\u{1b}\\u{202e}张"
+        );
+    }
+}

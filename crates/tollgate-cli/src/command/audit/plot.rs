@@ -94,7 +94,7 @@ pub(super) fn stack(bins: &[Bin], zone: &TimeZone) -> String {
         [("done", "done"), ("open", "waiting or open"), ("refused", "refused"), ("failed", "failed or unknown")];
     let legend: String =
         legend.iter().map(|(class, word)| format!("<li><span class=\"{class}\"></span>{word}</li>")).collect();
-    let title = format!("Attempts in each of {count} steps, {most} at most");
+    let title = format!("Attempts in each of {count} step(s), {most} at most");
     figure(&title, WIDTH, STACK_HEIGHT + 22, &marks, &format!("<ul class=\"legend\">{legend}</ul>"))
 }
 
