@@ -216,6 +216,32 @@ fn tail_takes_the_same_filters() {
 }
 
 #[test]
+fn tail_goes_on_with_what_comes_and_fits() {
+    use std::io::{BufRead, BufReader};
+    let shop = Shop::bare();
+    a_day(&shop);
+    let mut child = shop.start(&["audit", "tail", "-f", "-n", "0", "--status", "refused"]);
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    // It may not look yet when the first of these comes; it looks before the last.
+    let mut calls = 0;
+    let (told, heard) = std::sync::mpsc::sync_channel(1);
+    let listener = std::thread::spawn(move || told.send(lines.next().unwrap().unwrap()));
+    let line = loop {
+        calls += 1;
+        shop.tollgate(&["call", "calculate", r#"{"expression":"1"}"#]);
+        shop.tollgate(&["call", &format!("made_up_{calls}"), "{}"]);
+        if let Ok(line) = heard.try_recv() {
+            break line;
+        }
+    };
+    child.kill().unwrap();
+    child.wait().unwrap();
+    listener.join().unwrap().unwrap();
+    let record: Value = serde_json::from_str(&line).unwrap();
+    assert_eq!((&record["event"], &record["outcome"]["code"]), (&json!("finished"), &json!("unknown_tool")));
+}
+
+#[test]
 fn the_report_counts_and_its_page_obeys_nothing() {
     let shop = Shop::bare();
     a_day(&shop);
