@@ -107,7 +107,7 @@ const FILTERS: &[Words] = &[
     &[("risk", "read"), HALF],
     &[("event", "approved")],
     &[("session", "session-900")],
-    &[("attempt", "0000000000c8")],
+    &[("attempt", "00000000-00c8-7")],
     &[("caller", "caller-17"), ("tool", "tool_1*"), ("code", "denied"), ("role", "reader")],
     &[("caller", "caller-17"), ("tool", "tool_39"), ("status", "unknown"), ("tenant", "tenant-2")],
     &[("caller", "nobody")],
@@ -182,7 +182,8 @@ impl Dice {
 }
 
 fn trip(number: u64, dice: &mut Dice) -> Vec<Entry> {
-    let id = AttemptId::new(format!("01934567-89ab-7000-{:04x}-{:012x}", 0x8000 | dice.below(0x3fff), number));
+    let id =
+        AttemptId::new(format!("{:08x}-{:04x}-7000-8000-{:012x}", number >> 16, number & 0xffff, dice.below(1 << 48)));
     let call_id = CallId::new(format!("call_{number}"));
     let who = dice.low(200);
     let role = match who % 4 {

@@ -20,7 +20,7 @@ use crate::line::Head;
 use crate::lines::Lines;
 use crate::segment::{Folder, open_regular, private_file};
 use batch::Batch;
-use tables::{Position, TABLES, VERSION};
+use tables::{INDICES, Position, TABLES, VERSION};
 
 pub(crate) use find::IndexRow;
 pub use find::{Cursor, FOUND_MAX, Found, Page, View};
@@ -169,26 +169,31 @@ impl Index {
         let mut tries = 0;
         loop {
             let position = Position::load(&self.connection)?;
+            let mut is_read = false;
             if let Some(position) = &position {
                 self.check(position)?;
-                if (position.segment, position.offset) >= end {
-                    return Ok(());
-                }
+                is_read = (position.segment, position.offset) >= end;
                 let read: u64 =
                     lengths.iter().take_while(|(first, _)| *first < position.segment).map(|(_, len)| len).sum();
                 progress(read + position.offset, total);
             }
-            match self.step(end) {
+            match self.advance(is_read, end) {
                 Ok(true) => tries = 0,
-                Ok(false) => {
-                    progress(total, total);
-                    return Ok(());
-                }
+                Ok(false) => return Ok(()),
                 Err(Trouble::Busy) if before != position => (before, tries) = (position, 0),
                 Err(Trouble::Busy) if tries < STUCK_TRIES_MAX => tries += 1,
                 Err(trouble) => return Err(trouble),
             }
         }
+    }
+
+    /// One more step of catching up; whether there may be another.
+    fn advance(&mut self, is_read: bool, end: (u64, u64)) -> Result<bool, Trouble> {
+        if !is_read && self.step(end)? {
+            return Ok(true);
+        }
+        self.connection.execute_batch(INDICES)?;
+        Ok(false)
     }
 
     /// One transaction; whether there may be more.

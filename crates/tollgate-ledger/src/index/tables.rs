@@ -33,12 +33,17 @@ create table attempt (
     duration_ms integer, answer_ms integer, places blob not null
 ) strict;
 create index attempt_by_id on attempt (id) where id is not null;
-create index attempt_by_text on attempt (id) where typeof(id) = 'text';
-create index attempt_by_tail on attempt (tail) where tail is not null;
-create index attempt_by_kind on attempt (kind, time);
-create index attempt_by_time on attempt (time);
-create index attempt_by_session on attempt (session, time) where session is not null;
 create table link (other any not null, seq integer not null, primary key (other, seq)) strict, without rowid;
+";
+
+/// What questions need beside the tables. It is made when the ledger has been read, so that reading a long one for the
+/// first time writes rows in their order alone.
+pub(super) const INDICES: &str = "
+create index if not exists attempt_by_text on attempt (id) where typeof(id) = 'text';
+create index if not exists attempt_by_tail on attempt (tail) where tail is not null;
+create index if not exists attempt_by_kind on attempt (kind, time);
+create index if not exists attempt_by_time on attempt (time);
+create index if not exists attempt_by_session on attempt (session, time) where session is not null;
 ";
 
 /// How far the ledger has been read: where the next line begins, and which record stands before it.
