@@ -25,6 +25,13 @@ pub(crate) struct Boot {
     _file: File,
 }
 
+/// The processes that ended without closing.
+pub(crate) struct Dead {
+    pub(crate) boots: Vec<DeadBoot>,
+    /// Whether others have the ledger open.
+    pub(crate) has_living: bool,
+}
+
 /// What a process that ended without closing left.
 pub(crate) struct DeadBoot {
     pub(crate) id: BootId,
@@ -64,8 +71,8 @@ impl Boots {
 
     /// The processes that ended without closing. Their locks are held now, so that nobody else recovers them too.
     /// Called within a turn at the ledger.
-    pub(crate) fn dead(&self) -> io::Result<Vec<DeadBoot>> {
-        let mut dead = Vec::new();
+    pub(crate) fn dead(&self) -> io::Result<Dead> {
+        let (mut dead, mut has_living) = (Vec::new(), false);
         for entry in fs::read_dir(&self.path)? {
             let path = entry?.path();
             let id = path.file_stem().and_then(|stem| stem.to_str());
@@ -77,7 +84,10 @@ impl Boots {
                 opened => opened?,
             };
             match file.try_lock() {
-                Err(TryLockError::WouldBlock) => continue,
+                Err(TryLockError::WouldBlock) => {
+                    has_living = true;
+                    continue;
+                }
                 taken => taken?,
             }
             // A file that was removed meanwhile belonged to a process that closed in good order.
@@ -87,7 +97,7 @@ impl Boots {
             }
         }
         dead.sort_by(|a, b| a.id.cmp(&b.id));
-        Ok(dead)
+        Ok(Dead { boots: dead, has_living })
     }
 }
 

@@ -67,6 +67,51 @@ pub enum LedgerError {
         /// Its length.
         bytes: usize,
     },
+    /// No checkpoint could be written for too long: a record that is taken now may never be proved.
+    #[error("no checkpoint of the ledger could be written for {failing_ms} ms: {cause}")]
+    NoCheckpoint {
+        /// For how long.
+        failing_ms: u64,
+        /// Why the last try failed.
+        cause: Arc<LedgerError>,
+    },
+    /// A file of a later release.
+    #[error("`{what}` is of format version {version}, which a later release of Tollgate wrote")]
+    Later {
+        /// Which file.
+        what: &'static str,
+        /// The version it names.
+        version: u64,
+    },
+    /// The file of the key that signs checkpoints holds none.
+    #[error("`{}` does not hold the key that signs checkpoints", path.display())]
+    Key {
+        /// The file.
+        path: PathBuf,
+    },
+    /// There is no key to verify checkpoints with.
+    #[error("there is no key to verify the ledger's checkpoints with")]
+    NoKey,
+    /// A text is no verifier key.
+    #[error("it is not a verifier key: `<name>+<key id>+<base64>`")]
+    NotAKey,
+    /// A note is no checkpoint of this ledger.
+    #[error("it is not a checkpoint of this ledger: {why}")]
+    NotACheckpoint {
+        /// Why not.
+        why: &'static str,
+    },
+    /// No checkpoint covers the record.
+    #[error("record {seq} cannot be proved: the last checkpoint covers the records up to {size}")]
+    NotCovered {
+        /// The record.
+        seq: u64,
+        /// The last one that is covered.
+        size: u64,
+    },
+    /// Damage cannot be accepted while others write.
+    #[error("other processes have the damaged ledger open")]
+    InUse,
     /// The ledger was closed.
     #[error("the ledger is closed")]
     Closed,
@@ -81,14 +126,23 @@ impl LedgerError {
             }
             Self::Unavailable { .. } => Some("free space or make the disk writable; no restart is needed"),
             Self::Busy { .. } => Some("try again; if it stays so, see which process holds `audit/lock`"),
-            Self::Damaged { .. } => Some("run `tollgate audit verify`"),
+            Self::Damaged { .. } => {
+                Some("`tollgate audit verify` says what is wrong, `tollgate audit recover` how to go on in spite of it")
+            }
+            Self::NoCheckpoint { cause, .. } => cause.hint(),
+            Self::Later { .. } => Some("use that release, or a later one"),
+            Self::Key { .. } => Some("put the key's own file back; `tollgate audit recover` goes on without it"),
+            Self::NoKey => Some("say which: `tollgate audit verify --pubkey KEY`"),
+            Self::NotAKey => Some("`tollgate audit key` prints the one of a data folder"),
+            Self::NotCovered { .. } => Some("a record is covered within a second, while a process has the ledger open"),
             Self::UnknownAttempt { .. } => Some("`tollgate audit tail` shows the latest attempts"),
             Self::AmbiguousAttempt { .. } => Some("give more of the id"),
             Self::Missing { .. } => {
                 Some("the first call makes it: `tollgate call calculate '{\"expression\": \"1 + 1\"}'`")
             }
             Self::Index { .. } => Some("delete `audit/index.sqlite` in the data folder; it is made again"),
-            Self::TooLarge { .. } | Self::Closed => None,
+            Self::InUse => Some("stop them first: each has a file in `boot/`"),
+            Self::NotACheckpoint { .. } | Self::TooLarge { .. } | Self::Closed => None,
         }
     }
 

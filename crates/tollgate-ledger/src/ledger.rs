@@ -8,13 +8,19 @@ use std::time::Duration;
 
 use tollgate_types::{BootId, Clock, limits, uuid_v7};
 
+use tokio::sync::watch;
+
 use crate::boot::{self, Boot, Boots, DeadBoot};
+use crate::checkpoints::Checkpoints;
 use crate::entry::Batch;
+use crate::notary::Notary;
+use crate::opening::Opening;
 use crate::recover::recover;
+use crate::schedule::Schedule;
 use crate::segment::{Folder, Segment, Turn, patiently};
 use crate::sync::{Receipt, Syncer};
 use crate::writer::{Pace, Writer, Written};
-use crate::{Entry, LedgerError, Recovery};
+use crate::{Checkpointing, Entry, LedgerError, OnDamage, Recovery};
 
 /// How often a busy ledger is asked for a turn from the caller's own task.
 const INLINE_TRIES_MAX: usize = 4;
@@ -30,6 +36,7 @@ const SLOW_SYNCS: u32 = 20;
 pub struct Ledger {
     shared: Arc<Shared>,
     boot: Boot,
+    checkpoints: watch::Receiver<Option<Arc<str>>>,
     is_closed: bool,
 }
 
@@ -76,11 +83,21 @@ pub struct Options {
     pub lock_wait_ms: u64,
     /// The isolation that this process gives to what it runs, said by every record that does not say its own.
     pub sandbox: Option<&'static str>,
+    /// How often checkpoints are signed.
+    pub checkpointing: Checkpointing,
+    /// What happens when the ledger is not as it was proved to be.
+    pub on_damage: OnDamage,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { segment_bytes_max: limits::SEGMENT_BYTES_MAX, lock_wait_ms: limits::LEDGER_LOCK_WAIT_MS, sandbox: None }
+        Self {
+            segment_bytes_max: limits::SEGMENT_BYTES_MAX,
+            lock_wait_ms: limits::LEDGER_LOCK_WAIT_MS,
+            sandbox: None,
+            checkpointing: Checkpointing::default(),
+            on_damage: OnDamage::Refuse,
+        }
     }
 }
 
@@ -88,11 +105,12 @@ impl Ledger {
     /// Opens the ledger in `data_dir/audit`, made when it is not there yet, marks this process as living in
     /// `data_dir/boot`, and ends what dead processes left open.
     ///
-    /// It reads the end of the last segment, and more only where a process died. It may wait for a turn, and for the
-    /// disk where there is something to recover.
+    /// It reads what came after the last checkpoint, and more only where a process died. It may wait for a turn, and for
+    /// the disk where there is something to recover.
     ///
     /// # Errors
-    /// [`LedgerError::Damaged`] when a record near the end, or since a dead process began, is not as it was written;
+    /// [`LedgerError::Damaged`] when the last record that a checkpoint covers, or one since a dead process began, is not
+    /// as it was written, or the checkpoints are not;
     /// [`LedgerError::Unavailable`] when the disk does not take it; [`LedgerError::Busy`] when no turn came.
     pub fn open(data_dir: &Path, clock: Arc<dyn Clock>) -> Result<(Self, Recovery), LedgerError> {
         Self::open_with(data_dir, clock, Options::default())
@@ -124,15 +142,23 @@ impl Ledger {
         let folder = Folder::create(data_dir).map_err(LedgerError::io("create its folder"))?;
         let boots = Boots::create(data_dir).map_err(LedgerError::io("create its boot folder"))?;
         let lock = folder.lock_file().map_err(LedgerError::io("open its lock"))?;
-        let id = BootId::new(uuid_v7(clock.now()));
+        let now = clock.now();
+        let id = BootId::new(uuid_v7(now));
+        let signing = Checkpoints::of(&folder).lock_file().map_err(LedgerError::io("open its lock"))?;
+        let signing_turn = patiently(options.lock_wait_ms, || Turn::take(&signing))?;
         let turn = patiently(options.lock_wait_ms, || Turn::take(&lock))?;
-        let writer = Writer::open(folder.clone(), &id, options.segment_bytes_max)?;
         let dead = boots.dead().map_err(LedgerError::io("look for dead processes"))?;
+        let opening = Opening { data_dir, folder: &folder, now, has_living: dead.has_living };
+        let (writer, standing) = opening.open(&id, &options)?;
         let boot = boots.enter(&id, writer.position()).map_err(LedgerError::io("write its boot file"))?;
-        drop(turn);
-        let path = boot.path().to_owned();
-        let syncer = Syncer::start(Box::new(move || boot::sync(&path)))
+        drop((turn, signing_turn));
+        let (path, signed) = (boot.path().to_owned(), standing.last.checkpoint.size);
+        let notary = Notary::new(folder.clone(), standing, Arc::clone(&clock))?;
+        let checkpoints = notary.told();
+        let schedule = Schedule::new(notary, signed, Arc::clone(&clock), options.checkpointing);
+        let syncer = Syncer::start(Box::new(move || boot::sync(&path)), Some(schedule))
             .map_err(LedgerError::io("start the thread that syncs"))?;
+        syncer.wrote(writer.last_seq());
         let shared = Arc::new(Shared {
             writer: Mutex::new(writer),
             lock,
@@ -144,8 +170,8 @@ impl Ledger {
             lock_wait_ms: options.lock_wait_ms,
             sandbox: options.sandbox,
         });
-        let ledger = Self { shared, boot, is_closed: false };
-        let recovery = ledger.recover(&folder, &dead, tell)?;
+        let ledger = Self { shared, boot, checkpoints, is_closed: false };
+        let recovery = ledger.recover(&folder, &dead.boots, tell)?;
         Ok((ledger, recovery))
     }
 
@@ -154,13 +180,37 @@ impl Ledger {
         &self.shared.id
     }
 
+    /// The latest checkpoint that this process signed, or found when it opened the ledger, as a signed note for whoever
+    /// keeps it elsewhere. None before there is a record.
+    pub fn checkpoints(&self) -> watch::Receiver<Option<Arc<str>>> {
+        self.checkpoints.clone()
+    }
+
+    /// Signs a checkpoint over all that was written up to now, without waiting until one is due.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub async fn checkpoint_now(&self) -> Result<(), LedgerError> {
+        match self.shared.syncer.sign_now().await.failing {
+            None => Ok(()),
+            Some(error) => Err((*error).clone()),
+        }
+    }
+
+    /// Why no checkpoint can be written, when that is so. Records are taken all the same for
+    /// [`Checkpointing::lag_ms`], and then no more.
+    pub fn checkpoint_failure(&self) -> Option<Arc<LedgerError>> {
+        self.shared.syncer.failing()
+    }
+
     /// Writes the entries as consecutive records of the one chain, and returns the last one's place.
     ///
     /// All or none of them are acknowledged. Dropping the future does not take back what is being written.
     ///
     /// # Errors
     /// [`LedgerError::Unavailable`] when the disk does not take them, until it does; [`LedgerError::Busy`] when no turn
-    /// came; [`LedgerError::Damaged`] when another writer's records do not continue the chain.
+    /// came; [`LedgerError::Damaged`] when another writer's records do not continue the chain, or the last checkpoint does
+    /// not hold; [`LedgerError::NoCheckpoint`] when none could be written for too long.
     pub async fn append(&self, mut entries: Vec<Entry>, durability: Durability) -> Result<Seq, LedgerError> {
         for entry in &mut entries {
             entry.sandbox = entry.sandbox.or(self.shared.sandbox);
@@ -204,6 +254,7 @@ impl Ledger {
             let (shared, wait_ms) = (&self.shared, self.shared.lock_wait_ms);
             let written = patiently(wait_ms, || shared.write(&batch, Pace::Blocking))?;
             written.segment.sync(written.end).map_err(LedgerError::io("sync what it recovered"))?;
+            self.shared.syncer.wrote(written.seq);
         }
         for boot in dead {
             boot.leave().map_err(LedgerError::io("remove the boot file of a dead process"))?;
@@ -212,7 +263,7 @@ impl Ledger {
         Ok(recovery)
     }
 
-    /// Syncs what is left and takes this process's mark away.
+    /// Syncs what is left, signs a last checkpoint over it, and takes this process's mark away.
     ///
     /// # Errors
     /// When the last records may not be on the disk. The mark then stays, so that the next opener looks at them.
@@ -263,6 +314,7 @@ impl Shared {
         self.syncer.check()?;
         let Some(Written { segment, end, seq }) = self.write(batch, pace)? else { return Ok(None) };
         self.open_attempts.fetch_add(batch.opens, Ordering::AcqRel);
+        self.syncer.wrote(seq);
         let receipt = match durability {
             Durability::Batched => {
                 self.syncer.submit(segment, end);

@@ -1,13 +1,18 @@
 //! The append-only, hash-chained, redacted record of every attempt.
 //!
 //! [`Ledger`] writes: one chain of records in `data_dir/audit`, continued by every process that shares the folder.
-//! [`verify`], [`read`], [`tail`] and [`attempt_records`] read it without a `Ledger`, also while others write. [`Index`]
-//! finds attempts by who asked for what and how it ended; it is made from the ledger and can be thrown away. What a record says is decided by the gate; this crate knows how it is kept, and that what cannot be kept is an error.
+//! [`verify`], [`prove`], [`read`], [`tail`] and [`attempt_records`] read it without a `Ledger`, also while others write.
+//! [`Index`] finds attempts by who asked for what and how it ended; it is made from the ledger and can be thrown away. What a
+//! record says is decided by the gate; this crate knows how it is kept, and that what cannot be kept is an error.
 //!
 //! # The format
 //! A record is one line of compact JSON in `segment-<first seq>.jsonl`. Its last key is `hash`: the lower-case hex
 //! SHA-256 of the line's bytes before `,"hash"`. Its `prev` is the hash of the record before, 64 zeros for the first.
 //! A segment that is full loses its write permission, which tells every other process to go on to the next one.
+//!
+//! The hashes are the leaves of an RFC 6962 tree, whose root is signed every second, every 1,000 records and while nothing
+//! happens: a checkpoint. With one that was kept elsewhere, [`verify_with`] finds a ledger that was cut or written anew.
+//! [`prove`] shows one record to somebody who has nothing but the verifier key.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -28,21 +33,30 @@
 
 mod attempt;
 mod boot;
+mod checkpoints;
+mod claims;
 mod entry;
 mod error;
 mod export;
 mod filter;
 mod index;
+mod key;
 mod ledger;
 mod line;
 mod lines;
+mod notary;
+mod note;
+mod opening;
+mod prove;
 mod read;
 mod record;
 mod recover;
+mod schedule;
 mod segment;
 mod summary;
 mod sync;
 mod tail;
+mod tree;
 mod verify;
 mod writer;
 
@@ -52,9 +66,14 @@ pub use error::LedgerError;
 pub use export::ExportFormat;
 pub use filter::{Filter, FilterError};
 pub use index::{Cursor, FOUND_MAX, Found, Index, Page, View};
+pub use key::verifier_key;
 pub use ledger::{Durability, Ledger, Options, Seq};
+pub use note::VerifierKey;
+pub use opening::OnDamage;
+pub use prove::{Proof, Since, prove};
 pub use read::{Follower, Records, TAIL_RECORDS_MAX, attempt_records, read, tail, tail_of};
 pub use record::Record;
 pub use recover::{OpenAttempt, Recovery};
+pub use schedule::Checkpointing;
 pub use summary::{Approvals, Bin, Count, Refusal, Summary, ToolTimes};
-pub use verify::{Fault, FaultKind, Report, verify};
+pub use verify::{Covered, Fault, FaultKind, Report, Trust, verify, verify_with};

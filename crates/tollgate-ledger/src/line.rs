@@ -92,6 +92,33 @@ pub(crate) fn hash_said(line: &[u8]) -> Option<Hash> {
     unseal(line).map(|(_, hash)| hash)
 }
 
+/// What a line's seal says, without asking whether it is true of the line's content.
+pub(crate) fn peek(line: &[u8]) -> Option<Link> {
+    let (body, hash) = unseal(line)?;
+    let (seq, prev) = beginning(body)?;
+    Some(Link { prev, head: Head { seq, hash } })
+}
+
+/// The bytes that a hash stands for: what a leaf of the tree is made of.
+pub(crate) fn bytes_of(hash: &Hash) -> Option<[u8; 32]> {
+    let digit = |char: u8| match char {
+        b'0'..=b'9' => Some(char - b'0'),
+        b'a'..=b'f' => Some(char - b'a' + 10),
+        _ => None,
+    };
+    let mut bytes = [0; 32];
+    for (byte, pair) in bytes.iter_mut().zip(hash.chunks_exact(2)) {
+        let [high, low] = pair else { return None };
+        *byte = digit(*high)? << 4 | digit(*low)?;
+    }
+    Some(bytes)
+}
+
+/// A hash that stands in a text.
+pub(crate) fn hash_text(text: &str) -> Option<Hash> {
+    text.as_bytes().try_into().ok().filter(|hash| bytes_of(hash).is_some())
+}
+
 fn unseal(line: &[u8]) -> Option<(&[u8], Hash)> {
     let (rest, hash) = line.strip_suffix(END)?.split_last_chunk::<HASH_CHARS>()?;
     Some((rest.strip_suffix(HASH)?, *hash))
@@ -143,6 +170,15 @@ mod tests {
         out.pop();
         assert_eq!(parse(&out), Ok(Link { prev: Head::GENESIS.hash, head }));
         assert_eq!(hex_of(b"abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+    }
+
+    #[test]
+    fn a_hash_is_its_bytes() {
+        let hash = hash_text("ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad").unwrap();
+        assert_eq!(bytes_of(&hash).unwrap()[..4], [0xba, 0x78, 0x16, 0xbf]);
+        for text in ["", "BA7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad", &"g".repeat(64)] {
+            assert_eq!(hash_text(text), None, "{text}");
+        }
     }
 
     #[test]

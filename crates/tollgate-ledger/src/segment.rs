@@ -88,6 +88,11 @@ impl Folder {
         self.open_with(first, private_file().read(true).append(true))
     }
 
+    /// The length of a segment.
+    pub(crate) fn len_of(&self, first: u64) -> io::Result<u64> {
+        Ok(self.open_to_read(first)?.metadata()?.len())
+    }
+
     /// Opens the segment; a new one's name is on the disk when this returns.
     pub(crate) fn open_or_create(&self, first: u64) -> io::Result<Segment> {
         let segment = self.open_with(first, private_file().read(true).append(true).create(true))?;
@@ -138,6 +143,27 @@ impl Folder {
         sync_dir(&self.path)?;
         segment.file.set_len(end)?;
         Ok(name)
+    }
+
+    /// Lets a sealed segment be written once more, because its end is to be cut off.
+    pub(crate) fn unseal(&self, segment: Segment) -> io::Result<Segment> {
+        if !segment.state()?.is_sealed {
+            return Ok(segment);
+        }
+        segment.file.set_permissions(fs::Permissions::from_mode(FILE_MODE))?;
+        self.open(segment.first)
+    }
+
+    /// Takes a whole segment out of the chain. Returns the name that its file has now.
+    pub(crate) fn set_aside(&self, first: u64) -> io::Result<String> {
+        let (name, _) = self.torn_file(first, 0)?;
+        fs::rename(self.path.join(segment_name(first)), self.path.join(&name))?;
+        sync_dir(&self.path)?;
+        Ok(name)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
     }
 
     fn torn_file(&self, first: u64, end: u64) -> io::Result<(String, File)> {

@@ -1,5 +1,6 @@
-//! Group commit: one thread that brings records to the disk, many waiters for each sync. Whoever is alone syncs without it:
-//! handing a record over and being woken again cost half of what a quick disk takes.
+//! Group commit: one thread that brings records to the disk, many waiters for each sync, and signs checkpoints over what is
+//! there. Whoever is alone syncs without it: handing a record over and being woken again cost half of what a quick disk
+//! takes.
 
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -10,6 +11,7 @@ use tokio::sync::oneshot;
 use tollgate_types::limits::LEDGER_SYNC_MS;
 
 use crate::LedgerError;
+use crate::schedule::{Schedule, State};
 use crate::segment::Segment;
 
 /// How long records that nobody waits for gather. The sync itself takes the rest of [`LEDGER_SYNC_MS`].
@@ -47,6 +49,12 @@ struct Work {
     /// Segments with records that may not be on the disk, oldest first, and how far each was written.
     dirty: Vec<(Arc<Segment>, u64)>,
     waiting: Vec<oneshot::Sender<Answer>>,
+    /// The number of the last record that was written, and that with which the thread looks at checkpoints.
+    written: u64,
+    wake_at: u64,
+    checkpoints: State,
+    /// Who wants a checkpoint now.
+    asking: Vec<oneshot::Sender<State>>,
     /// The foundation is on the disk.
     is_founded: bool,
     is_stopping: bool,
@@ -55,7 +63,7 @@ struct Work {
 
 impl Work {
     fn is_urgent(&self) -> bool {
-        self.is_stopping || !self.waiting.is_empty()
+        self.is_stopping || !self.waiting.is_empty() || !self.asking.is_empty()
     }
 }
 
@@ -66,21 +74,50 @@ impl Shared {
 }
 
 impl Syncer {
-    pub(crate) fn start(foundation: Foundation) -> io::Result<Self> {
+    pub(crate) fn start(foundation: Foundation, schedule: Option<Schedule>) -> io::Result<Self> {
         let shared = Arc::new(Shared::default());
         let thread = std::thread::Builder::new().name("ledger-sync".to_owned()).spawn({
             let shared = Arc::clone(&shared);
-            move || run(&shared, foundation)
+            move || run(&shared, foundation, schedule)
         })?;
         Ok(Self { shared, thread: Mutex::new(Some(thread)) })
     }
 
     /// Refuses when nobody would sync what is written now.
     pub(crate) fn check(&self) -> Result<(), LedgerError> {
-        if self.shared.work().is_gone {
+        let work = self.shared.work();
+        if work.is_gone {
             return Err(LedgerError::io("sync records")(io::Error::other("the thread that syncs is gone")));
         }
-        Ok(())
+        work.checkpoints.refusal.clone().map_or(Ok(()), Err)
+    }
+
+    /// Why no checkpoint can be written, when that is so.
+    pub(crate) fn failing(&self) -> Option<Arc<LedgerError>> {
+        self.shared.work().checkpoints.failing.clone()
+    }
+
+    /// Asks for a checkpoint over all that was written, now.
+    pub(crate) async fn sign_now(&self) -> State {
+        let (sender, receiver) = oneshot::channel();
+        {
+            let mut work = self.shared.work();
+            if !work.is_gone {
+                work.asking.push(sender);
+            }
+            self.shared.wake.notify_one();
+        }
+        receiver.await.unwrap_or_else(|_| State { failing: Some(Arc::new(LedgerError::Closed)), refusal: None })
+    }
+
+    /// Says that there are so many records, which a checkpoint is to cover.
+    pub(crate) fn wrote(&self, seq: u64) {
+        let mut work = self.shared.work();
+        let was_before = work.written < work.wake_at;
+        work.written = seq.max(work.written);
+        if was_before && work.written >= work.wake_at {
+            self.shared.wake.notify_one();
+        }
     }
 
     /// Says that the segment was written up to `end`; it is synced soon.
@@ -142,7 +179,7 @@ fn add(work: &mut Work, segment: Arc<Segment>, end: u64) {
     }
 }
 
-fn run(shared: &Shared, foundation: Foundation) -> Answer {
+fn run(shared: &Shared, foundation: Foundation, mut schedule: Option<Schedule>) -> Answer {
     /// Nobody may be promised anything by a thread that is gone.
     struct Farewell<'a>(&'a Shared);
     impl Drop for Farewell<'_> {
@@ -150,39 +187,63 @@ fn run(shared: &Shared, foundation: Foundation) -> Answer {
             let mut work = self.0.work();
             work.is_gone = true;
             work.waiting.clear();
+            work.asking.clear();
         }
     }
 
-    let farewell = Farewell(shared);
+    let _farewell = Farewell(shared);
     let mut foundation = Some(foundation);
     let mut last = Ok(());
     loop {
-        let work = shared.work();
-        let idle = |work: &mut Work| work.dirty.is_empty() && !work.is_stopping;
-        let work = shared.wake.wait_while(work, idle).unwrap_or_else(PoisonError::into_inner);
-        let gathering = |work: &mut Work| !work.is_urgent();
-        let (mut work, _) =
-            shared.wake.wait_timeout_while(work, GATHER, gathering).unwrap_or_else(PoisonError::into_inner);
-        if work.dirty.is_empty() {
-            if !work.is_stopping {
-                continue;
+        let mut work = wait(shared, schedule.as_ref());
+        let (dirty, waiting) = (std::mem::take(&mut work.dirty), std::mem::take(&mut work.waiting));
+        let (written, is_stopping, asking) = (work.written, work.is_stopping, std::mem::take(&mut work.asking));
+        drop(work);
+        if dirty.is_empty() && is_stopping {
+            if let Some(schedule) = &mut schedule {
+                schedule.finish(written);
             }
-            drop(work);
-            drop(farewell);
             return last;
         }
-        let (dirty, waiting) = (std::mem::take(&mut work.dirty), std::mem::take(&mut work.waiting));
-        drop(work);
-        last = sync(&dirty, &mut foundation).map_err(Arc::new);
-        shared.work().is_founded = foundation.is_none();
-        if let Err(error) = &last {
-            tracing::error!("the ledger cannot be synced and takes no records until it can: {error}");
+        if !dirty.is_empty() {
+            last = sync(&dirty, &mut foundation).map_err(Arc::new);
+            shared.work().is_founded = foundation.is_none();
+            if let Err(error) = &last {
+                tracing::error!("the ledger cannot be synced and takes no records until it can: {error}");
+            }
         }
         for waiter in waiting {
             // A waiter that went away does not need its answer.
             let _ = waiter.send(last.clone());
         }
+        if let Some(schedule) = &mut schedule {
+            let state = if asking.is_empty() { schedule.keep(written) } else { schedule.finish(written) };
+            shared.work().checkpoints = state.clone();
+            for waiter in asking {
+                let _ = waiter.send(state.clone());
+            }
+        }
     }
+}
+
+/// Waits until something is to be synced and others had the time to join, or a checkpoint is due, or the end.
+fn wait<'a>(shared: &'a Shared, schedule: Option<&Schedule>) -> MutexGuard<'a, Work> {
+    let mut work = shared.work();
+    work.wake_at = schedule.map_or(u64::MAX, Schedule::wake_at);
+    let idle = |work: &mut Work| {
+        work.dirty.is_empty() && work.asking.is_empty() && !work.is_stopping && work.written < work.wake_at
+    };
+    let work = match schedule {
+        Some(schedule) => {
+            shared.wake.wait_timeout_while(work, schedule.pause(), idle).unwrap_or_else(PoisonError::into_inner).0
+        }
+        None => shared.wake.wait_while(work, idle).unwrap_or_else(PoisonError::into_inner),
+    };
+    if work.dirty.is_empty() {
+        return work;
+    }
+    let gathering = |work: &mut Work| !work.is_urgent();
+    shared.wake.wait_timeout_while(work, GATHER, gathering).unwrap_or_else(PoisonError::into_inner).0
 }
 
 fn sync(dirty: &[(Arc<Segment>, u64)], foundation: &mut Option<Foundation>) -> io::Result<()> {
@@ -220,7 +281,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_failed_sync_fails_every_waiter_and_poisons_its_descriptor_only() {
-        let syncer = Syncer::start(Box::new(|| Ok(()))).unwrap();
+        let syncer = Syncer::start(Box::new(|| Ok(())), None).unwrap();
         let (bad, good) = (unsyncable(), segment(tempfile::tempfile().unwrap()));
         let receipts = [syncer.submit_strict(Arc::clone(&bad), 1), syncer.submit_strict(Arc::clone(&bad), 2)];
         for receipt in receipts {
@@ -240,7 +301,7 @@ mod tests {
             let tries = Arc::clone(&tries);
             move || if tries.fetch_add(1, Ordering::Relaxed) == 0 { Err(io::Error::other("not yet")) } else { Ok(()) }
         };
-        let syncer = Syncer::start(Box::new(lay)).unwrap();
+        let syncer = Syncer::start(Box::new(lay), None).unwrap();
         let file = segment(tempfile::tempfile().unwrap());
         assert!(syncer.submit_strict(Arc::clone(&file), 1).wait().await.is_err());
         for _ in 0..3 {
@@ -252,7 +313,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_thread_that_is_gone_promises_nothing() {
-        let syncer = Syncer::start(Box::new(|| Ok(()))).unwrap();
+        let syncer = Syncer::start(Box::new(|| Ok(())), None).unwrap();
         syncer.stop().unwrap();
         assert!(syncer.check().is_err());
         let file = segment(tempfile::tempfile().unwrap());
@@ -261,7 +322,7 @@ mod tests {
 
     #[tokio::test]
     async fn whoever_is_alone_syncs_without_the_thread_once_there_is_a_foundation() {
-        let syncer = Syncer::start(Box::new(|| Ok(()))).unwrap();
+        let syncer = Syncer::start(Box::new(|| Ok(())), None).unwrap();
         let (file, other) = (segment(tempfile::tempfile().unwrap()), segment(tempfile::tempfile().unwrap()));
         assert!(syncer.sync_here(&file, 1).is_none(), "nothing is durable before its foundation");
         syncer.submit_strict(Arc::clone(&file), 1).wait().await.unwrap();
@@ -276,7 +337,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_failed_without_the_thread_is_known_at_the_end() {
-        let syncer = Syncer::start(Box::new(|| Ok(()))).unwrap();
+        let syncer = Syncer::start(Box::new(|| Ok(())), None).unwrap();
         syncer.submit_strict(segment(tempfile::tempfile().unwrap()), 1).wait().await.unwrap();
         let bad = unsyncable();
         assert!(matches!(syncer.sync_here(&bad, 1), Some(Err(LedgerError::Unavailable { .. }))));
@@ -286,7 +347,7 @@ mod tests {
 
     #[test]
     fn what_nobody_waits_for_is_synced_before_the_end() {
-        let syncer = Syncer::start(Box::new(|| Ok(()))).unwrap();
+        let syncer = Syncer::start(Box::new(|| Ok(())), None).unwrap();
         let file = segment(tempfile::tempfile().unwrap());
         syncer.submit(Arc::clone(&file), 7);
         syncer.submit(Arc::clone(&file), 9);

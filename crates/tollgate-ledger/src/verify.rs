@@ -1,4 +1,4 @@
-//! Checking the whole chain, and naming the first record that is not as it was written.
+//! Checking the whole chain and every checkpoint of it, and naming the first record that is not as it was written.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -8,17 +8,30 @@ use serde::Serialize;
 use tollgate_types::limits::LEDGER_LOCK_WAIT_MS;
 
 use crate::LedgerError;
-use crate::line::{Flaw, Head, LINE_BYTES_MAX, Link};
+use crate::claims::{Claim, Claims};
+use crate::line::{self, Flaw, Head, LINE_BYTES_MAX, Link};
 use crate::lines::Lines;
+use crate::note::VerifierKey;
 use crate::segment::{Folder, Turn, patiently, segment_name};
+use crate::tree::{self, Frontier};
 
 /// How far behind a fault its explanation is looked for.
 const LOOK_AHEAD_LINES_MAX: usize = 100_000;
 
+/// What a check believes beyond the data folder itself.
+#[derive(Debug, Clone, Default)]
+pub struct Trust {
+    /// The key that signed the checkpoints, kept elsewhere; without one it is the data folder's own.
+    pub key: Option<VerifierKey>,
+    /// Checkpoints that were kept elsewhere: lines of JSON with a member `note`, or notes as they are.
+    pub anchor: Option<String>,
+}
+
 /// What a check found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Report {
-    /// Whether every record is as it was written. That records are missing at the end cannot be seen.
+    /// Whether every record is as it was written. That records are missing at the end can be seen from checkpoints that
+    /// were kept elsewhere.
     pub ok: bool,
     /// Records that are right, up to the fault.
     pub records: u64,
@@ -30,8 +43,27 @@ pub struct Report {
     pub head: String,
     /// Files with what was cut off when a process died.
     pub torn_files: usize,
+    /// What the checkpoints cover; none for a ledger from before there were any.
+    pub checkpoints: Option<Covered>,
     /// The first thing that is wrong.
     pub fault: Option<Fault>,
+}
+
+/// What the checkpoints cover.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Covered {
+    /// The key that they were verified with.
+    pub key: String,
+    /// How many there are in the ledger's own file.
+    pub count: usize,
+    /// Records that the last one covers.
+    pub size: u64,
+    /// When it was signed.
+    pub time: Option<String>,
+    /// Records behind it, which no signature covers yet.
+    pub unproven: u64,
+    /// How many there were of those that were kept elsewhere, if they were asked.
+    pub anchored: Option<usize>,
 }
 
 /// The first thing that is wrong with a chain.
@@ -61,8 +93,13 @@ pub enum FaultKind {
     Inserted,
     /// Records stand in another order.
     Swapped,
-    /// The last line is not finished: a process died while writing, or the file was cut. Opening the ledger mends it.
+    /// The last line is not finished: a process died while writing, or the file was cut; opening the ledger mends it. Or
+    /// a checkpoint covers more records than there are.
     Truncated,
+    /// The chain is whole, and is not the one that was signed.
+    Rewritten,
+    /// A checkpoint was changed, removed, put in, or signed by somebody else.
+    Checkpoint,
 }
 
 /// Checks every record up to the end of the moment, in bounded memory. Writers may go on meanwhile.
@@ -70,25 +107,37 @@ pub enum FaultKind {
 /// # Errors
 /// [`LedgerError::Missing`] when there is no ledger, or that it cannot be read. A fault is not an error.
 pub fn verify(data_dir: &Path) -> Result<Report, LedgerError> {
+    verify_with(data_dir, &Trust::default())
+}
+
+/// [`verify`], with a key and checkpoints that were kept elsewhere: whoever may write the data folder may also write it
+/// anew, and only what is out of their reach shows it.
+///
+/// # Errors
+/// As [`verify`]; [`LedgerError::NoKey`] when there are checkpoints and no key to verify them with.
+pub fn verify_with(data_dir: &Path, trust: &Trust) -> Result<Report, LedgerError> {
     let folder = Folder::of(data_dir);
+    let claims = Claims::read(data_dir, &folder, trust)?;
     let mut walker = Walker::snapshot(&folder)?;
     let segments = walker.left.len();
     let mut trail = Trail { before: Head::GENESIS, head: Head::GENESIS, place: Place::default() };
+    let mut tree = Tree::new(claims);
     let mut bytes = 0;
-    let mut fault = None;
-    while let Some(found) = walker.next()? {
+    let mut fault = tree.compare();
+    while fault.is_none()
+        && let Some(found) = walker.next()?
+    {
         match found.link {
             Ok(link) if link.follows(&trail.head) && found.has_its_name(link.head.seq) => {
                 trail = Trail { before: trail.head, head: link.head, place: found.place };
                 bytes += found.bytes;
+                fault = tree.push(&link.head);
             }
-            Ok(_) | Err(_) => {
-                fault = Some(explain(&trail, &found, &mut walker)?);
-                break;
-            }
+            Ok(_) | Err(_) => fault = Some(explain(&trail, &found, &mut walker)?),
         }
     }
     let fault = fault.or_else(|| walker.missing_end(&trail.head));
+    let (checkpoints, fault) = tree.finish(fault, trail.head.seq);
     Ok(Report {
         ok: fault.is_none(),
         records: trail.head.seq,
@@ -96,8 +145,83 @@ pub fn verify(data_dir: &Path) -> Result<Report, LedgerError> {
         bytes,
         head: trail.head.hash.map(char::from).iter().collect(),
         torn_files: folder.torn_files().map_err(LedgerError::io("list its files"))?,
+        checkpoints,
         fault,
     })
+}
+
+/// The tree of the records that were read, and what the checkpoints say of it.
+struct Tree {
+    frontier: Frontier,
+    claims: Option<Claims>,
+    /// Records that a checkpoint was found to be right about.
+    proven: u64,
+}
+
+impl Tree {
+    fn new(claims: Option<Claims>) -> Self {
+        Self { frontier: Frontier::default(), claims, proven: 0 }
+    }
+
+    fn push(&mut self, head: &Head) -> Option<Fault> {
+        // Behind the last checkpoint nobody asks for the tree.
+        self.claims.as_ref().filter(|claims| !claims.left.is_empty())?;
+        self.frontier.push(tree::leaf(&line::bytes_of(&head.hash)?));
+        self.compare()
+    }
+
+    /// Compares the tree with all that is said of one so large.
+    fn compare(&mut self) -> Option<Fault> {
+        let left = &mut self.claims.as_mut()?.left;
+        let size = self.frontier.size();
+        left.front().filter(|claim| claim.size == size)?;
+        let root = self.frontier.root();
+        while let Some(claim) = left.pop_front_if(|claim| claim.size == size) {
+            if claim.root != root {
+                let message = match size.saturating_sub(self.proven) {
+                    0 | 1 => format!("record {size} is not the one that was signed ({})", claim.time),
+                    _ => {
+                        format!("records {} to {size} are not those that were signed ({})", self.proven + 1, claim.time)
+                    }
+                };
+                return Some(claim.fault(FaultKind::Rewritten, self.proven + 1, message));
+            }
+        }
+        self.proven = size;
+        None
+    }
+
+    /// What is found once every record was read, or the first bad one.
+    fn finish(self, fault: Option<Fault>, records: u64) -> (Option<Covered>, Option<Fault>) {
+        let Some(mut claims) = self.claims else { return (None, fault) };
+        let missing = claims.left.pop_front().filter(|_| fault.is_none()).map(|claim| {
+            let message = format!("{} records were signed ({}), and there are {records}", claim.size, claim.time);
+            claim.fault(FaultKind::Truncated, records + 1, message)
+        });
+        let of_records = fault.or(missing);
+        let of_checkpoints = claims.fault.map(|fault| Fault { seq: fault.seq.min(records.max(1)), ..fault });
+        let first = match (of_records, of_checkpoints) {
+            (Some(records), Some(checkpoints)) if checkpoints.seq < records.seq => Some(checkpoints),
+            (records, checkpoints) => records.or(checkpoints),
+        };
+        let (size, time) = claims.last.unzip();
+        let size = size.unwrap_or(0);
+        let covered = Covered {
+            key: claims.key.to_string(),
+            count: claims.count,
+            size,
+            time,
+            unproven: records.saturating_sub(size),
+            anchored: claims.anchored,
+        };
+        (Some(covered), first)
+    }
+}
+
+impl Claim {
+    fn fault(&self, kind: FaultKind, seq: u64, message: String) -> Fault {
+        Fault { kind, seq, segment: self.place.0.to_owned(), line: self.place.1, message }
+    }
 }
 
 /// A line's place.

@@ -53,19 +53,29 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    pub(crate) fn open(folder: Folder, boot: &BootId, segment_bytes_max: u64) -> Result<Self, LedgerError> {
-        let tail = match tail::find(&folder)? {
+    /// Begins at the end of the chain, which `tail` is; none stands for a new ledger.
+    pub(crate) fn open(
+        folder: Folder,
+        boot: &BootId,
+        segment_bytes_max: u64,
+        tail: Option<Tail>,
+    ) -> Result<Self, LedgerError> {
+        let tail = match tail {
             Some(tail) => tail,
             None => {
                 let segment = folder.open_or_create(1).map_err(LedgerError::io("create its first segment"))?;
-                Tail { segment, head: Head::GENESIS, end: 0, len: 0 }
+                Tail { segment, head: Head::GENESIS, end: 0, len: 0, beyond: Vec::new() }
             }
         };
+        let Tail { mut segment, head, end, len, beyond } = tail;
+        if end < len {
+            segment = folder.unseal(segment).map_err(LedgerError::io("cut an unfinished record"))?;
+        }
         let mut writer = Self {
             folder,
-            segment: Arc::new(tail.segment),
-            end: tail.end,
-            head: tail.head,
+            segment: Arc::new(segment),
+            end,
+            head,
             segment_bytes_max,
             boot: format!(r#","boot":"{boot}""#),
             notes: Batch::default(),
@@ -73,8 +83,19 @@ impl Writer {
             lines: Vec::new(),
             is_closed: false,
         };
-        writer.cut_torn(tail.len)?;
+        writer.cut_torn(len)?;
+        writer.set_aside(&beyond)?;
         Ok(writer)
+    }
+
+    /// A word for people in the record of what was mended.
+    pub(crate) fn note(&mut self, note: String) -> Result<(), LedgerError> {
+        self.notes.push(&Entry::of_ledger(Event::Recovered, note))
+    }
+
+    /// The number of the last record.
+    pub(crate) fn last_seq(&self) -> u64 {
+        self.head.seq
     }
 
     /// The segment and offset at which the next record will stand, or after which it will.
@@ -200,10 +221,23 @@ impl Writer {
         let Some(torn) = len.checked_sub(self.end).filter(|torn| *torn > 0) else { return Ok(()) };
         let name =
             self.folder.cut(&self.segment, self.end, len).map_err(LedgerError::io("cut an unfinished record"))?;
-        tracing::warn!("cut {torn} bytes of an unfinished record into `{name}`");
         self.torn_bytes += torn;
-        let note = format!("cut {torn} bytes of an unfinished record into `{name}`");
-        self.notes.push(&Entry::of_ledger(Event::Recovered, note))
+        let note = format!("cut {torn} bytes that do not continue the chain into `{name}`");
+        tracing::warn!("{note}");
+        self.note(note)
+    }
+
+    /// Takes segments out of the chain that do not continue it.
+    fn set_aside(&mut self, beyond: &[u64]) -> Result<(), LedgerError> {
+        for &first in beyond {
+            let moving = || LedgerError::io("move a segment that does not continue the chain");
+            self.torn_bytes += self.folder.len_of(first).map_err(moving())?;
+            let name = self.folder.set_aside(first).map_err(moving())?;
+            let note = format!("moved a segment that does not continue the chain to `{name}`");
+            tracing::warn!("{note}");
+            self.note(note)?;
+        }
+        Ok(())
     }
 }
 
@@ -220,7 +254,9 @@ mod tests {
     }
 
     fn writer(folder: &tempfile::TempDir) -> Writer {
-        Writer::open(Folder::create(folder.path()).unwrap(), &BootId::new("b"), 1 << 20).unwrap()
+        let folder = Folder::create(folder.path()).unwrap();
+        let tail = tail::find(&folder).unwrap();
+        Writer::open(folder, &BootId::new("b"), 1 << 20, tail).unwrap()
     }
 
     #[test]

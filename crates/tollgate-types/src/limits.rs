@@ -102,6 +102,14 @@ pub const SEGMENT_BYTES_MAX: u64 = 64 * 1024 * 1024;
 pub const LEDGER_SYNC_MS: u64 = 50;
 /// Waiting for another process's turn at the ledger.
 pub const LEDGER_LOCK_WAIT_MS: u64 = 5_000;
+/// A record of the ledger is covered by a signed checkpoint within this time.
+pub const CHECKPOINT_MS: u64 = 1_000;
+/// Or as soon as so many records are not covered.
+pub const CHECKPOINT_RECORDS: u64 = 1_000;
+/// While nothing happens, a checkpoint says this often that nothing did.
+pub const CHECKPOINT_IDLE_MS: u64 = 60_000;
+/// How long records are taken while no checkpoint can be written.
+pub const CHECKPOINT_LAG_MS: u64 = 60_000;
 /// How long an unanswered approval stays open.
 pub const APPROVAL_TTL_MS: u64 = 24 * 60 * 60 * 1000;
 /// How far the clock may go back before what was asked or granted counts as over: its age is not known any more.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
-use tollgate_ledger::{Durability, Event, ToolRef, verify};
+use tollgate_ledger::{Checkpointing, Durability, Event, ToolRef, verify};
 use tollgate_types::uuid_v7;
 
 use super::*;
@@ -14,8 +14,9 @@ const KILLS: u64 = 20;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn child_works_until_it_is_killed() {
     let Some(data_dir) = child_data_dir() else { return };
-    let (ledger, _) = open(&data_dir);
-    let ledger = Arc::new(ledger);
+    let checkpointing = Checkpointing { every_ms: 5, every_records: 20, idle_ms: 5, ..Checkpointing::default() };
+    let options = Options { checkpointing, ..Options::default() };
+    let ledger = Arc::new(Ledger::open_with(&data_dir, running_clock(), options).unwrap().0);
     let mut tasks = tokio::task::JoinSet::new();
     for _ in 0..6 {
         let ledger = Arc::clone(&ledger);
@@ -85,7 +86,9 @@ fn killed_processes_lose_nothing_that_was_acknowledged_and_every_open_attempt_is
             .map(|it| format!("{} {}", it["event"].as_str().unwrap(), it["attempt"].as_str().unwrap()))
             .collect();
         assert!(acknowledged.is_subset(&written), "lost: {:?}", acknowledged.difference(&written));
-        assert!(verify(folder.path()).unwrap().ok);
+        let report = verify(folder.path()).unwrap();
+        assert!(report.ok && report.checkpoints.as_ref().unwrap().unproven == 0, "{report:?}");
+        proof::check_checkpoints(folder.path());
         let (_, again) = open(folder.path());
         assert!(again.unknown.is_empty() && again.never_started.is_empty() && again.torn_bytes == 0, "told once");
     }

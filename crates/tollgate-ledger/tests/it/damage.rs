@@ -124,11 +124,10 @@ async fn a_segment_that_is_gone_or_misnamed_is_found() {
 #[tokio::test]
 async fn damage_near_the_end_refuses_to_open_and_is_not_touched() {
     type Tamper = fn(&mut Vec<String>);
-    let cases: [(&str, Tamper, u64); 5] = [
+    let cases: [(&str, Tamper, u64); 4] = [
         ("changed", |it| it[30] = it[30].replace("attempt-30", "attempt-3x"), 31),
         ("the last one changed", |it| it[39] = it[39].replace("attempt-39", "attempt-38"), 40),
         ("removed", |it| drop(it.remove(30)), 31),
-        ("a foreign last line", |it| it.push("{}".into()), 41),
         ("zeros, and a record behind them", |it| it[38] = "\0".repeat(9), 39),
     ];
     let folder = tempfile::tempdir().unwrap();
@@ -140,7 +139,7 @@ async fn damage_near_the_end_refuses_to_open_and_is_not_touched() {
         let error = Ledger::open(folder.path(), clock()).unwrap_err();
         let LedgerError::Damaged { seq: found, line, .. } = &error else { panic!("{name}: {error}") };
         assert_eq!((*found, *line), (seq, seq), "{name}: {error}");
-        assert_eq!(error.hint(), Some("run `tollgate audit verify`"));
+        assert!(error.hint().unwrap().contains("`tollgate audit recover`"), "{name}");
         assert_eq!(super::lines(folder.path()), lines, "{name}");
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::process::Stdio;
 
-use tollgate_ledger::{Durability, Event, Options, verify};
+use tollgate_ledger::{Checkpointing, Durability, Event, Options, verify};
 
 use super::*;
 
@@ -14,8 +14,9 @@ const BURST_APPENDS: usize = 8;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn child_appends() {
     let Some(data_dir) = child_data_dir() else { return };
-    let options = Options { segment_bytes_max: 100_000, ..Options::default() };
-    let (ledger, recovery) = Ledger::open_with(&data_dir, clock(), options).unwrap();
+    let checkpointing = Checkpointing { every_ms: 10, every_records: 100, idle_ms: 5, ..Checkpointing::default() };
+    let options = Options { segment_bytes_max: 100_000, checkpointing, ..Options::default() };
+    let (ledger, recovery) = Ledger::open_with(&data_dir, running_clock(), options).unwrap();
     assert!(recovery.unknown.is_empty() && recovery.never_started.is_empty(), "everybody lives");
     let boot = ledger.boot().as_str().to_owned();
     let ledger = Arc::new(ledger);
@@ -56,6 +57,8 @@ fn ten_processes_at_once_keep_one_chain() {
     assert!(boots.values().all(|count| *count == BURSTS * BURST_APPENDS * 3), "{boots:?}");
     let report = verify(folder.path()).unwrap();
     assert!(report.ok && report.segments > 5, "{report:?}");
+    let sizes = proof::check_checkpoints(folder.path());
+    assert!(sizes.len() > 10 && sizes.last() == Some(&report.records), "one sequence of all: {sizes:?}");
     assert_eq!(fs::read_dir(folder.path().join("boot")).unwrap().count(), 0);
 }
 
