@@ -13,6 +13,7 @@ use tollgate::{
 };
 
 use crate::disk::Bare;
+use crate::proof;
 use crate::stats::{Row, median_us};
 
 const READS: usize = 20_000;
@@ -66,6 +67,9 @@ pub(crate) async fn measure(folder: PathBuf) -> Result<Vec<Row>, Box<dyn Error +
     rows.push(write(&many, &fresh, &after).await?);
     rows.push(waiting(&many).await?);
     rows.push(read(&many, &format!(", beside {WAITING} waiting approvals")).await?);
+    rows.push(proof::checkpoint(&many).await?);
+    drop(many);
+    rows.push(proof::verification(&fresh.join("data"))?);
     Ok(rows)
 }
 

@@ -13,6 +13,7 @@ mod disk;
 mod gate;
 mod policy;
 mod process;
+mod proof;
 mod redact;
 mod stats;
 

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use tollgate::ledger::ExportFormat;
 
-pub(crate) use audit::{ExportArgs, FilterArgs, QueryArgs};
+pub(crate) use audit::{AuditAction, ExportArgs, FilterArgs, QueryArgs};
 
 /// The tool layer of AI agents: decides whether a tool call may happen, makes it happen, and writes it down.
 #[derive(Parser)]
@@ -449,85 +449,6 @@ pub(crate) struct AnswerArgs {
     /// What must be typed to say yes, where the question wants it; on a terminal it is asked for
     #[arg(long, value_name = "TEXT")]
     pub(crate) typed: Option<String>,
-}
-
-/// `audit …`.
-#[derive(Subcommand)]
-pub(crate) enum AuditAction {
-    /// Print the last records
-    #[command(
-        after_help = "With filters, a record is printed if what it says itself fits, among the last 100000: only \
-                      `finished` has a status and a code.\n\nExample:\n  tollgate audit tail -f --status refused,failed"
-    )]
-    Tail {
-        /// How many
-        #[arg(short = 'n', long, default_value_t = 20, value_name = "N")]
-        lines: usize,
-        /// Go on with what comes
-        #[arg(short, long)]
-        follow: bool,
-        #[command(flatten)]
-        filter: FilterArgs,
-    },
-    /// Find attempts: who asked for what, and what became of it
-    #[command(
-        after_help = "An attempt stands at the time when it came in; the newest comes first. Elsewhere than on a \
-                      terminal, each line is a JSON object, and its `cursor` asks for what comes after it. The answer \
-                      comes from an index, audit/index.sqlite in the data folder, which is caught up first and can be \
-                      deleted at any time.\n\nExamples:\n  tollgate audit query --since 2h --status refused\n  tollgate audit \
-                      query --caller alice --tool 'mcp__files__*' --since 2026-11-01 --until 2026-11-30\n  tollgate audit \
-                      query --event approved --records"
-    )]
-    Query(QueryArgs),
-    /// Tell the story of one attempt
-    Show {
-        /// Its id, or an unambiguous part of it
-        attempt: String,
-    },
-    /// What was tried, by whom, and why it was refused, in numbers
-    #[command(after_help = "Example:\n  tollgate audit report --since 7d --html report.html")]
-    Report {
-        #[command(flatten)]
-        filter: FilterArgs,
-        /// Write a page with plots that needs nothing else
-        #[arg(long, value_name = "FILE")]
-        html: Option<PathBuf>,
-    },
-    /// Take records out, oldest first
-    #[command(
-        after_help = "jsonl: the records' own lines, those of an attempt together · csv, parquet: a row an attempt \
-                      · ocsf: an API Activity event (6003) of OCSF 1.8.0 an attempt. docs/audit.md lists the \
-                      columns.\n\nExample:\n  tollgate audit export --format parquet --since 2026-11-01 --out november.parquet"
-    )]
-    Export(ExportArgs),
-    /// Check the whole chain: exit 0 intact, 1 changed or cut, 6 unreadable
-    Verify,
-    /// Say what became of an attempt that was started and never finished; without one, list them
-    Settle {
-        /// Its id, or an unambiguous part of it
-        attempt: Option<String>,
-        /// What you found out
-        #[arg(long = "as", value_enum, value_name = "WHAT", requires = "attempt")]
-        verdict: Option<VerdictArg>,
-        /// How you found out
-        #[arg(long, value_name = "TEXT")]
-        note: Option<String>,
-    },
-    /// Copy standard input to standard output without secrets
-    #[command(
-        after_help = "What is hidden, and how it is marked, is as in the ledger: docs/ledger-format.md. The digits of \
-                      the marks are made under the data folder's key; where there is none, under one that is made for this \
-                      run and not kept. Bytes that are not UTF-8 pass through.\n\nExamples:\n  journalctl -u shop | \
-                      tollgate audit redact > shop.log\n  tollgate audit redact --secret-env SHOP_TOKEN --profile pii < a.log"
-    )]
-    Redact {
-        /// Hide the value of this environment variable, however it is encoded; may be said several times
-        #[arg(long, value_name = "NAME")]
-        secret_env: Vec<String>,
-        /// What is hidden [default: the configuration's `redact.profile`]
-        #[arg(long, value_enum, value_name = "PROFILE")]
-        profile: Option<ProfileArg>,
-    },
 }
 
 /// What `audit redact` hides.

@@ -111,7 +111,9 @@ impl From<Error> for Failure {
             Error::Policy(_) | Error::Unread(_) | Error::Tool(_) | Error::BadTool { .. } => {
                 Self::usage(message).hint("correct it in tollgate.toml; docs/config.md lists the keys")
             }
-            Error::Ledger(_) => Self::unavailable(message).hint("run `tollgate audit verify`"),
+            Error::Ledger(error) => {
+                Self::unavailable(message).hint(error.hint().unwrap_or("run `tollgate audit verify`"))
+            }
             Error::Store(_) | Error::Operator(_) => Self::unavailable(message),
         }
     }

@@ -11,10 +11,11 @@ use axum::middleware::from_fn_with_state;
 use axum::routing::{get, post};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::task::TaskTracker;
+use tollgate::ledger::Ledger;
 use tollgate::mcp::{ServerInfo, http::Endpoint};
 use tollgate::store::Store;
 use tollgate::webhooks::Webhook;
-use tollgate::{CancellationToken, Clock, Door, Operator, Reloads, Surface, Tollgate};
+use tollgate::{AnchorWatch, CancellationToken, Clock, Door, Operator, Reloads, Surface, Tollgate};
 
 use crate::entrance::{self, Holder, Names};
 use crate::keys::Ring;
@@ -82,6 +83,8 @@ pub(crate) struct App {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) reloads: Arc<Reloads>,
     pub(crate) data_dir: PathBuf,
+    pub(crate) ledger: Arc<Ledger>,
+    pub(crate) anchors: AnchorWatch,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) tasks: TaskTracker,
     /// Nothing new is begun.
@@ -125,6 +128,8 @@ pub fn router(house: &Tollgate, address: SocketAddr, options: ServeOptions) -> S
         metrics,
         reloads: house.reloads(),
         data_dir: house.data_dir().to_owned(),
+        ledger: house.ledger(),
+        anchors: house.anchors(),
         clock: house.clock(),
         tasks: TaskTracker::new(),
         cut: CancellationToken::new(),

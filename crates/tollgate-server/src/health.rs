@@ -28,6 +28,9 @@ pub(crate) async fn ready(State(app): State<Arc<App>>) -> Response {
     if app.stop.is_cancelled() {
         return Problem::unavailable("the server is going down").into_response();
     }
+    if let Some(why) = app.ledger.checkpoint_failure() {
+        return Problem::unavailable(format!("no checkpoint of the ledger: {why}")).into_response();
+    }
     match ledger_state(&app).await {
         Ok(()) => Json(json!({ "ok": true })).into_response(),
         Err(why) => Problem::unavailable(format!("the ledger cannot be written: {why}")).into_response(),
@@ -38,6 +41,8 @@ pub(crate) async fn ready(State(app): State<Arc<App>>) -> Response {
 pub(crate) async fn metrics(State(app): State<Arc<App>>, Extension(holder): Extension<Holder>) -> Response {
     let house = House {
         is_ledger_writable: ledger_state(&app).await.is_ok(),
+        is_ledger_signed: app.ledger.checkpoint_failure().is_none(),
+        anchors: app.anchors.statuses(),
         sessions: app.endpoint.sessions(),
         reloads: &app.reloads,
         sent: app.webhook.as_ref().map(|webhook| webhook.counts()),

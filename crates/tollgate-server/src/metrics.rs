@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tollgate::webhooks::Counts;
-use tollgate::{BoxFuture, Call, Caller, Clock, Code, Door, Outcome, Reloads, Status, ToolDefinition};
+use tollgate::{AnchorStatus, BoxFuture, Call, Caller, Clock, Code, Door, Outcome, Reloads, Status, ToolDefinition};
 
 use crate::limits::SERIES_MAX;
 
@@ -30,6 +30,10 @@ pub(crate) struct Metrics {
 /// What is not counted here but looked at.
 pub(crate) struct House<'a> {
     pub(crate) is_ledger_writable: bool,
+    /// Checkpoints are written.
+    pub(crate) is_ledger_signed: bool,
+    /// The places that keep checkpoints.
+    pub(crate) anchors: Vec<AnchorStatus>,
     /// Open sessions of MCP's handshake era.
     pub(crate) sessions: usize,
     pub(crate) reloads: &'a Reloads,
@@ -92,7 +96,8 @@ impl Metrics {
         let _ = self
             .write_calls(&mut text, shown)
             .and_then(|()| self.write_house(&mut text, house))
-            .and_then(|()| write_sent(&mut text, house.sent));
+            .and_then(|()| write_sent(&mut text, house.sent))
+            .and_then(|()| write_anchors(&mut text, &house.anchors));
         text
     }
 
@@ -128,6 +133,8 @@ impl Metrics {
         writeln!(out, "tollgate_mcp_sessions {}", house.sessions)?;
         head(out, "ledger_writable", "gauge", "1 when the ledger can be written.")?;
         writeln!(out, "tollgate_ledger_writable {}", u8::from(house.is_ledger_writable))?;
+        head(out, "ledger_signed", "gauge", "1 when checkpoints of the ledger are written.")?;
+        writeln!(out, "tollgate_ledger_signed {}", u8::from(house.is_ledger_signed))?;
         let name = "tollgate_policy_reloads_total";
         head(
             out,
@@ -147,6 +154,21 @@ fn write_sent(out: &mut String, sent: Option<Counts>) -> std::fmt::Result {
     head(out, "webhooks_total", "counter", "Approvals sent by webhook, by how a try ended.")?;
     writeln!(out, "tollgate_webhooks_total{{result=\"delivered\"}} {}", sent.delivered)?;
     writeln!(out, "tollgate_webhooks_total{{result=\"failed\"}} {}", sent.failed)
+}
+
+fn write_anchors(out: &mut String, anchors: &[AnchorStatus]) -> std::fmt::Result {
+    if anchors.is_empty() {
+        return Ok(());
+    }
+    head(out, "ledger_anchored", "gauge", "1 when the last checkpoint was taken by the place that keeps it.")?;
+    for AnchorStatus { kind, failing, .. } in anchors {
+        writeln!(out, "tollgate_ledger_anchored{{anchor=\"{kind}\"}} {}", u8::from(failing.is_none()))?;
+    }
+    head(out, "ledger_anchored_total", "counter", "Checkpoints that were taken by the place that keeps them.")?;
+    for AnchorStatus { kind, kept, .. } in anchors {
+        writeln!(out, "tollgate_ledger_anchored_total{{anchor=\"{kind}\"}} {kept}")?;
+    }
+    Ok(())
 }
 
 fn head(out: &mut String, name: &str, kind: &str, help: &str) -> std::fmt::Result {
@@ -229,7 +251,14 @@ mod tests {
             metrics.count(&format!("x{name}"), Status::Refused, Some(Code::UnknownTool), Duration::from_millis(2));
         }
         metrics.count("a\"b\\", Status::Done, None, Duration::from_secs(2));
-        let house = House { is_ledger_writable: true, sessions: 0, reloads: &Reloads::default(), sent: None };
+        let house = House {
+            is_ledger_writable: true,
+            is_ledger_signed: true,
+            anchors: Vec::new(),
+            sessions: 0,
+            reloads: &Reloads::default(),
+            sent: None,
+        };
         let text = metrics.render(&house, &Shown::All);
         assert!(
             text.contains(r#"tollgate_calls_total{tool="(unknown)",status="refused",code="unknown_tool"} 3"#),

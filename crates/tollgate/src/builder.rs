@@ -9,12 +9,13 @@ use tollgate_agent::Sessions;
 use tollgate_gate::{BuildError, Gate, GateBuilder, Operator, Quotas, SystemClock};
 use tollgate_guard::client::{Client, Origin};
 use tollgate_guard::redact::Redactor;
-use tollgate_ledger::{Ledger, Options, Recovery};
+use tollgate_ledger::{Checkpointing, Ledger, OnDamage, Options, Recovery};
 use tollgate_policy::{Policy, Role};
 use tollgate_store::{InstallKey, Store, Unsettled};
 use tollgate_tools::{HeaderValue, HttpSpec, HttpTool, ProgramTool, program_files};
 use tollgate_types::{ApprovalChannel, Clock, Secret, SourceKind, Tool, Workspace};
 
+use crate::anchor::Anchors;
 use crate::config::{Http, Loaded, Runs, TextOrSecret, ToolConfig};
 use crate::data;
 use crate::overlay::Overlays;
@@ -31,6 +32,7 @@ pub struct Builder {
     approvals: Option<Arc<dyn ApprovalChannel>>,
     clock: Arc<dyn Clock>,
     has_builtins: bool,
+    on_damage: OnDamage,
 }
 
 impl Builder {
@@ -44,6 +46,7 @@ impl Builder {
             approvals: None,
             clock: Arc::new(SystemClock::new()),
             has_builtins: true,
+            on_damage: OnDamage::Refuse,
         }
     }
 
@@ -89,6 +92,13 @@ impl Builder {
         self
     }
 
+    /// Opens a ledger that is not as it was proved to be, and goes on where its newest checkpoint holds.
+    #[must_use]
+    pub fn accept_damage(mut self) -> Self {
+        self.on_damage = OnDamage::Accept;
+        self
+    }
+
     /// Asks a human at once, where a human must be asked; without a channel the call waits.
     #[must_use]
     pub fn approvals(mut self, channel: impl ApprovalChannel + 'static) -> Self {
@@ -111,11 +121,14 @@ impl Builder {
         let workspace = existing("the workspace", &self.workspace.unwrap_or_else(|| self.loaded.workspace()))?;
         let data_dir = made(&self.data_dir.unwrap_or_else(|| self.loaded.data_dir()), &workspace)?;
         let sandbox = tollgate_sandbox::level().as_str();
-        let (ledger, store) = opened(&data_dir, &self.clock, sandbox)?;
+        let options = options(&self.loaded, sandbox, self.on_damage)?;
+        let (ledger, store) = opened(&data_dir, &self.clock, options)?;
         let key = InstallKey::load(&data_dir)?;
         let redactor = self.loaded.redactor(key.as_bytes())?;
         let (operator, sessions) = desks(&ledger, &store, &self.clock, &redactor);
         let mut warnings = Vec::new();
+        let anchors =
+            Anchors::start(&self.loaded, &ledger.checkpoints(), &self.clock, &redactor, &mut warnings).await?;
         let env = environment(&self.loaded, &redactor, &mut warnings).await;
         let Offer { tools, overlays, read_only } =
             offer(&self.loaded, self.tools, self.has_builtins, &redactor, &mut warnings).await?;
@@ -151,6 +164,8 @@ impl Builder {
             webhook,
             operator,
             sessions,
+            ledger,
+            anchors,
             redactor,
             clock,
             loaded,
@@ -188,9 +203,15 @@ async fn offer(
     Ok(Offer { tools, overlays, read_only })
 }
 
+/// How the ledger is opened.
+fn options(loaded: &Loaded, sandbox: &'static str, on_damage: OnDamage) -> Result<Options, Error> {
+    let idle_ms = u64::try_from(loaded.checkpoint_idle()?.as_millis()).unwrap_or(u64::MAX);
+    let checkpointing = Checkpointing { idle_ms, ..Checkpointing::default() };
+    Ok(Options { sandbox: Some(sandbox), checkpointing, on_damage, ..Options::default() })
+}
+
 /// The record and the state, after what dead processes left was taken over.
-fn opened(data_dir: &Path, clock: &Arc<dyn Clock>, sandbox: &'static str) -> Result<(Arc<Ledger>, Store), Error> {
-    let options = Options { sandbox: Some(sandbox), ..Options::default() };
+fn opened(data_dir: &Path, clock: &Arc<dyn Clock>, options: Options) -> Result<(Arc<Ledger>, Store), Error> {
     let store = Store::new(data_dir);
     let hand_on = |recovery: &Recovery| take_over(&store, recovery);
     let ledger = Ledger::open_telling(data_dir, Arc::clone(clock), options, hand_on)?.0;
@@ -208,6 +229,8 @@ fn protected(loaded: &Loaded, data_dir: &Path) -> Vec<PathBuf> {
     let own = [Some(data_dir.to_owned()), loaded.file.clone(), loaded.rule_file()];
     let mut protected: Vec<PathBuf> = own.into_iter().flatten().collect();
     protected.extend(loaded.secret_files());
+    let anchor = loaded.config.audit.anchor.iter().filter_map(|anchor| anchor.get_ref().file.as_ref());
+    protected.extend(anchor.map(|file| loaded.path(file)));
     protected
 }
 

@@ -36,6 +36,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod anchor;
 mod builder;
 pub mod config;
 mod data;
@@ -47,6 +48,7 @@ mod subset;
 mod tollgate;
 mod webhook;
 
+pub use anchor::{AnchorStatus, AnchorWatch, read_anchor};
 pub use builder::Builder;
 pub use error::Error;
 pub use jiff::Timestamp;

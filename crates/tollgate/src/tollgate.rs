@@ -7,11 +7,13 @@ use std::time::Duration;
 use tollgate_agent::{ChatModel, ModelConfig, Sessions};
 use tollgate_gate::{Gate, Operator};
 use tollgate_guard::redact::Redactor;
+use tollgate_ledger::Ledger;
 use tollgate_mcp::upstream::UpstreamStatus;
 use tollgate_policy::Role;
 use tollgate_types::{BoxFuture, Call, Caller, CancellationToken, Clock, Door, Outcome, Secret, ToolDefinition};
 use tollgate_webhook::Webhook;
 
+use crate::anchor::{AnchorWatch, Anchors};
 use crate::builder::{Reading, read_policy};
 use crate::config::{Loaded, Model, TextOrSecret};
 use crate::servers::{CALL_WAIT, Servers};
@@ -24,6 +26,8 @@ pub struct Tollgate {
     pub(crate) webhook: Option<Arc<Webhook>>,
     pub(crate) operator: Operator,
     pub(crate) sessions: Sessions,
+    pub(crate) ledger: Arc<Ledger>,
+    pub(crate) anchors: Option<Anchors>,
     pub(crate) redactor: Redactor,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) loaded: Arc<Loaded>,
@@ -81,7 +85,8 @@ impl Tollgate {
         }
     }
 
-    /// Waits for the calls under way, lets what is being sent arrive, and stops the MCP servers with all that they started.
+    /// Waits for the calls under way, lets what is being sent arrive, stops the MCP servers with all that they started, and
+    /// has the last checkpoint kept elsewhere, where that is configured.
     pub async fn stop(&self) {
         self.gate.drain().await;
         if let Some(webhook) = &self.webhook {
@@ -90,6 +95,22 @@ impl Tollgate {
         if let Some(servers) = &self.servers {
             servers.stop().await;
         }
+        if let Some(anchors) = &self.anchors {
+            if let Err(error) = self.ledger.checkpoint_now().await {
+                tracing::error!("the last checkpoint of the ledger: {error}");
+            }
+            anchors.stop().await;
+        }
+    }
+
+    /// The ledger, for those who watch it.
+    pub fn ledger(&self) -> Arc<Ledger> {
+        Arc::clone(&self.ledger)
+    }
+
+    /// How the places do that checkpoints are kept at.
+    pub fn anchors(&self) -> AnchorWatch {
+        self.anchors.as_ref().map(Anchors::watch).unwrap_or_default()
     }
 
     /// The gate: register and take out tools, read the catalog and the policy.

@@ -1,4 +1,4 @@
-//! `tollgate audit`: reading, verifying and settling the ledger.
+//! `tollgate audit`: reading, verifying, proving and settling the ledger.
 
 mod export;
 mod page;
@@ -8,14 +8,14 @@ mod report;
 mod story;
 
 use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::Value;
-use tollgate::Verdict;
-use tollgate::ledger::{self, LedgerError, Record, Report};
+use tollgate::ledger::{self, LedgerError, Record, Report, Trust};
+use tollgate::{Tollgate, Verdict, limits};
 
-use super::{configuration, open_quietly, user};
+use super::{configuration, open_quietly, unhurried, user};
 use crate::args::{AuditAction, FilterArgs, Format, Global, VerdictArg};
 use crate::failure::{Failure, UNAVAILABLE};
 use crate::output::{self, Style, style, visible};
@@ -30,7 +30,10 @@ pub(crate) async fn run(global: &Global, action: AuditAction) -> Result<u8, Fail
         AuditAction::Show { attempt } => story::run(global, &attempt),
         AuditAction::Report { filter, html } => report::run(global, &filter, html.as_deref()),
         AuditAction::Export(args) => export::run(global, &args),
-        AuditAction::Verify => verify(global),
+        AuditAction::Verify { pubkey, anchor } => verify(global, pubkey.as_deref(), anchor.as_deref()).await,
+        AuditAction::Prove { seq, since } => prove(global, seq, since.as_deref()),
+        AuditAction::Key => key(global),
+        AuditAction::Recover { accept_damage } => recover(global, accept_damage).await,
         AuditAction::Settle { attempt, verdict, note } => settle(global, attempt, verdict, note).await,
         AuditAction::Redact { secret_env, profile } => super::redact::run(global, &secret_env, profile),
     }
@@ -114,9 +117,96 @@ fn for_people(record: &Value) -> String {
     line.trim_end().to_owned()
 }
 
-fn verify(global: &Global) -> Result<u8, Failure> {
+/// What the check believes beyond the data folder.
+async fn trust(pubkey: Option<&str>, anchor: Option<&str>) -> Result<Trust, Failure> {
+    let key = match pubkey {
+        None => None,
+        Some(text) if text.contains('+') && !Path::new(text).exists() => Some(text.to_owned()),
+        Some(path) => Some(read(Path::new(path))?),
+    };
+    let key = key.map(|text| text.parse()).transpose();
+    let key = key.map_err(|error: LedgerError| {
+        Failure::usage(format!("--pubkey: {error}")).hint(error.hint().unwrap_or_default())
+    })?;
+    let anchor = match anchor {
+        None => None,
+        Some(place) => Some(
+            tollgate::read_anchor(place)
+                .await
+                .map_err(|why| Failure::unavailable(format!("the checkpoints at `{place}` cannot be read: {why}")))?,
+        ),
+    };
+    Ok(Trust { key, anchor })
+}
+
+/// A small file that the operator named.
+fn read(path: &Path) -> Result<String, Failure> {
+    use std::io::Read;
+    let mut text = String::new();
+    let opened = std::fs::File::open(path);
+    let read = opened.and_then(|file| file.take(limits::CONFIG_BYTES_MAX as u64).read_to_string(&mut text));
+    read.map_err(|error| Failure::usage(format!("the file `{}` cannot be read: {error}", path.display())))?;
+    Ok(text)
+}
+
+fn prove(global: &Global, seq: u64, since: Option<&Path>) -> Result<u8, Failure> {
     let data_dir = data_dir(global)?;
-    let report = match ledger::verify(&data_dir) {
+    let since = since.map(read).transpose()?;
+    let proof = ledger::prove(&data_dir, seq, since.as_deref()).map_err(|error| match error {
+        LedgerError::NotCovered { .. } => Failure::usage(error.to_string()).hint(error.hint().unwrap_or_default()),
+        LedgerError::NotACheckpoint { .. } => {
+            Failure::usage(format!("--since: {error}")).hint("it takes a signed note")
+        }
+        error => unreadable(&error),
+    })?;
+    output::json(&proof)?;
+    Ok(0)
+}
+
+fn key(global: &Global) -> Result<u8, Failure> {
+    let key = ledger::verifier_key(&data_dir(global)?).map_err(|error| match error {
+        LedgerError::NoKey => Failure::unavailable("there is no key yet").hint("the first call makes it"),
+        error => unreadable(&error),
+    })?;
+    match output::format(global) {
+        Format::Json => output::json(&serde_json::json!({ "key": key.to_string() }))?,
+        Format::Text => output::line(&key.to_string())?,
+    }
+    Ok(0)
+}
+
+async fn recover(global: &Global, accept_damage: bool) -> Result<u8, Failure> {
+    let loaded = configuration(global)?;
+    let data_dir = loaded.data_dir();
+    if !data_dir.join("audit").is_dir() {
+        return Err(Failure::unavailable(format!("there is no ledger at `{}`", data_dir.display())));
+    }
+    let before = ledger::verifier_key(&data_dir).ok();
+    let builder = Tollgate::builder().config(unhurried(loaded));
+    let builder = if accept_damage { builder.accept_damage() } else { builder };
+    let house = builder.build().await.map_err(|error| {
+        let damage = matches!(&error, tollgate::Error::Ledger(LedgerError::Damaged { .. } | LedgerError::Key { .. }));
+        let failure = Failure::from(error);
+        if damage && !accept_damage {
+            return failure.hint("copy the data folder, then `tollgate audit recover --accept-damage`");
+        }
+        failure
+    })?;
+    house.stop().await;
+    let key = ledger::verifier_key(&data_dir).map_err(|error| unreadable(&error))?;
+    let is_new = before.as_ref() != Some(&key);
+    match output::format(global) {
+        Format::Json => output::json(&serde_json::json!({ "ok": true, "key": key.to_string(), "is_new_key": is_new }))?,
+        Format::Text if is_new => output::line(&format!("the ledger opens again, with a new key: {key}"))?,
+        Format::Text => output::line("the ledger opens, and its checkpoints hold")?,
+    }
+    Ok(0)
+}
+
+async fn verify(global: &Global, pubkey: Option<&str>, anchor: Option<&str>) -> Result<u8, Failure> {
+    let data_dir = data_dir(global)?;
+    let trust = trust(pubkey, anchor).await?;
+    let report = match ledger::verify_with(&data_dir, &trust) {
         Ok(report) => report,
         Err(error) => {
             if output::format(global) == Format::Json {
@@ -136,12 +226,19 @@ fn verify(global: &Global) -> Result<u8, Failure> {
 fn verdict(report: &Report) -> String {
     let is_terminal = std::io::stdout().is_terminal();
     match &report.fault {
-        None => format!(
-            "{} {} records in {} segment(s), one unbroken chain",
-            style(Style::Green, "intact:", is_terminal),
-            report.records,
-            report.segments
-        ),
+        None => {
+            let mut text = format!(
+                "{} {} records in {} segment(s), one unbroken chain",
+                style(Style::Green, "intact:", is_terminal),
+                report.records,
+                report.segments
+            );
+            if let Some(covered) = &report.checkpoints {
+                let time = covered.time.as_deref().unwrap_or_default();
+                text.push_str(&format!("; the first {} are signed ({time})\nkey: {}", covered.size, covered.key));
+            }
+            text
+        }
         Some(fault) => format!(
             "{} record {} ({}, line {}): {}",
             style(Style::Red, "not intact:", is_terminal),

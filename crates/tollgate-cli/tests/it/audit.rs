@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::shop::Shop;
 
-fn calls(shop: &Shop, count: usize) {
+pub(crate) fn calls(shop: &Shop, count: usize) {
     for n in 0..count {
         assert_eq!(shop.tollgate(&["call", "calculate", &json!({"expression": format!("{n}+1")}).to_string()]).code, 0);
     }

@@ -17,6 +17,7 @@ mod pages;
 mod policies;
 mod policy;
 mod programs;
+mod proof;
 mod redact;
 mod run;
 mod serve;

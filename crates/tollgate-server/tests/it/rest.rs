@@ -195,6 +195,7 @@ async fn what_happened_is_counted() {
         r#"tollgate_call_duration_seconds_count{tool="calculate"} 2"#,
         "tollgate_calls_in_flight 0",
         "tollgate_ledger_writable 1",
+        "tollgate_ledger_signed 1",
     ] {
         assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
     }

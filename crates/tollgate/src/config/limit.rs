@@ -14,7 +14,7 @@ use toml::Spanned;
 
 use super::{ConfigError, Loaded};
 
-/// The longest period of a rate.
+/// The longest period.
 const PERIOD_MAX: Duration = Duration::from_secs(31 * 24 * 60 * 60);
 
 /// `[[limit]]`: so many calls in a period; more are refused with `rate_limited` and the time to wait. A call counts under
@@ -77,6 +77,12 @@ impl From<CountedBy> for Per {
     }
 }
 
+/// A period as it is written, such as `10s`.
+pub(super) fn period(text: &str) -> Option<Duration> {
+    let period = text.parse::<SignedDuration>().ok().and_then(|period| Duration::try_from(period).ok());
+    period.filter(|period| (Duration::from_millis(1)..=PERIOD_MAX).contains(period))
+}
+
 impl Loaded {
     /// The `[[limit]]`s.
     ///
@@ -90,8 +96,7 @@ impl Loaded {
         let limit = table.get_ref();
         let name = format!("limit {number}");
         let fault = |key: &str, message: String, hint: &str| self.key_fault(table, &name, key, message, hint);
-        let period = limit.every.parse::<SignedDuration>().ok().and_then(|period| Duration::try_from(period).ok());
-        let Some(period) = period.filter(|period| (Duration::from_millis(1)..=PERIOD_MAX).contains(period)) else {
+        let Some(period) = period(&limit.every) else {
             let message = format!("`{}` is not a period of 1 ms to 31 days", limit.every);
             return Err(fault("every", message, "write it as \"10s\", \"1m\", \"1h\" or \"1d\""));
         };

@@ -1,6 +1,7 @@
 //! `tollgate.toml`: every key has a default, and with no file at all everything works in the current folder.
 
 mod approvals;
+mod audit;
 mod budget;
 mod data;
 mod error;
@@ -21,6 +22,7 @@ use tollgate_types::ToolDefinition;
 use toml::Spanned;
 
 pub use approvals::{ApprovalWebhook, Approvals};
+pub use audit::{Anchor, Audit};
 pub use budget::{Budget, BudgetPer};
 pub use data::{Database, DatabaseKind, Engine, Search};
 pub use error::ConfigError;
@@ -51,6 +53,8 @@ pub struct Config {
     pub env: BTreeMap<String, TextOrSecret>,
     /// The HTTP server.
     pub server: Server,
+    /// How the ledger is signed, and where that is kept.
+    pub audit: Audit,
     /// Roles: who may do what.
     #[schemars(with = "BTreeMap<String, RoleSchema>")]
     pub roles: BTreeMap<String, Spanned<toml::Table>>,
@@ -96,6 +100,7 @@ impl Default for Config {
             envelope: false,
             env: BTreeMap::new(),
             server: Server::default(),
+            audit: Audit::default(),
             roles: BTreeMap::new(),
             policy: None,
             approvals: Approvals::default(),
@@ -343,6 +348,8 @@ impl Loaded {
         if !loaded.config.redact.rule.is_empty() {
             loaded.redactor(&[])?;
         }
+        loaded.checkpoint_idle()?;
+        loaded.anchor()?;
         Ok(loaded)
     }
 

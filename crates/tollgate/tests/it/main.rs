@@ -8,6 +8,7 @@
 )]
 
 mod agent;
+mod anchors;
 mod budgets;
 mod configuration;
 mod data;

@@ -66,7 +66,10 @@ const NEIGHBOURS: &[(&str, Cover)] = &[
     ("T042", Test("tollgate-tools/tests/it/confinement.rs", "pipes_and_sockets_are_refused_without_waiting")),
     ("T048", Run(attack::schemas_that_reach_outside)),
     ("T077", Test("tollgate-ledger/tests/it/disk.rs", "a_full_disk_refuses_and_works_again_without_a_restart")),
-    ("T078", Test("tollgate-ledger/tests/it/damage.rs", "tampering_is_found_and_named")),
+    (
+        "T078",
+        Test("tollgate-ledger/tests/it/proof.rs", "what_was_kept_elsewhere_finds_a_cut_a_rollback_and_another_key"),
+    ),
     ("T080", Test("tollgate-guard/tests/it/redact.rs", "trees_lose_what_stands_under_a_name")),
     (
         "T081",
