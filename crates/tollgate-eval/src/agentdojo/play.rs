@@ -228,7 +228,7 @@ impl Session {
     fn new(role: &str, task: &RecordedTask, injection: Option<&RecordedTask>) -> Self {
         let name = injection.map_or_else(|| task.id.clone(), |injection| format!("{} {}", task.id, injection.id));
         let caller = Caller::new("user", role, Surface::Agent).with_session(&name);
-        let said = Said { user: vec![task.prompt.clone()], operator: Vec::new() };
+        let said = Said { user: vec![task.prompt.clone()], operator: Vec::new(), is_resumed: false };
         Self { name, caller, said: Arc::new(said) }
     }
 }
