@@ -35,6 +35,8 @@ const SLOW_SYNCS: u32 = 20;
 /// has no end yet; then the next opener finds it there and ends the attempt.
 pub struct Ledger {
     shared: Arc<Shared>,
+    folder: Folder,
+    boots: Boots,
     boot: Boot,
     checkpoints: watch::Receiver<Option<Arc<str>>>,
     is_closed: bool,
@@ -170,9 +172,24 @@ impl Ledger {
             lock_wait_ms: options.lock_wait_ms,
             sandbox: options.sandbox,
         });
-        let ledger = Self { shared, boot, checkpoints, is_closed: false };
-        let recovery = ledger.recover(&folder, &dead.boots, tell)?;
+        let ledger = Self { shared, folder, boots, boot, checkpoints, is_closed: false };
+        let recovery = ledger.recover(&dead.boots, tell)?;
         Ok((ledger, recovery))
+    }
+
+    /// Ends what processes left open that died since this one opened the ledger, as opening it does. It may wait for a turn
+    /// and for the disk, but only where one died.
+    ///
+    /// # Errors
+    /// As [`Ledger::open_telling`].
+    pub fn recover_dead(&self, tell: impl FnOnce(&Recovery) -> std::io::Result<()>) -> Result<Recovery, LedgerError> {
+        let dead = patiently(self.shared.lock_wait_ms, || {
+            // The lock does not tell this process's own threads apart.
+            let _writer = self.shared.writer();
+            let Some(_turn) = Turn::take(&self.shared.lock)? else { return Ok(None) };
+            self.boots.dead().map(Some).map_err(LedgerError::io("look for dead processes"))
+        })?;
+        if dead.boots.is_empty() { Ok(Recovery::default()) } else { self.recover(&dead.boots, tell) }
     }
 
     /// This run of this process, as its records name it.
@@ -243,11 +260,10 @@ impl Ledger {
     /// Ends the attempts of dead processes, and then their marks.
     fn recover(
         &self,
-        folder: &Folder,
         dead: &[DeadBoot],
         tell: impl FnOnce(&Recovery) -> std::io::Result<()>,
     ) -> Result<Recovery, LedgerError> {
-        let (batch, mut recovery) = recover(folder, dead, self.shared.sandbox)?;
+        let (batch, mut recovery) = recover(&self.folder, dead, self.shared.sandbox)?;
         tell(&recovery).map_err(LedgerError::io("hand on what dead processes left"))?;
         let has_notes = self.shared.writer().has_notes();
         if has_notes || !batch.is_empty() {
