@@ -22,6 +22,7 @@
 //! ```
 
 mod dialect;
+mod idempotency;
 mod nearest;
 mod register;
 mod registry;

@@ -5,7 +5,10 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use thiserror::Error;
+use tollgate_types::limits::{IDEMPOTENCY_TTL_MS_MAX, IDEMPOTENCY_TTL_MS_MIN};
 use tollgate_types::{Pin, ToolDefinition, limits};
+
+use crate::idempotency;
 
 use crate::schema::{Schema, SchemaError};
 
@@ -74,6 +77,14 @@ pub enum RegisterError {
         /// The most.
         max: u64,
     },
+    /// What it says of its idempotency does not hold.
+    #[error("`{name}` says of its idempotency what does not hold: {problem}")]
+    Idempotency {
+        /// The tool.
+        name: String,
+        /// What is wrong with it.
+        problem: String,
+    },
 }
 
 impl RegisterError {
@@ -86,6 +97,7 @@ impl RegisterError {
             Self::BadSchema { .. } => "bad_schema",
             Self::TooLarge { .. } => "schema_too_large",
             Self::Limits { .. } => "out_of_range",
+            Self::Idempotency { .. } => "bad_idempotency",
         }
     }
 
@@ -99,6 +111,7 @@ impl RegisterError {
             }
             Self::TooLarge { .. } => "make the schema smaller: fewer alternatives, fewer `$ref` to one place",
             Self::Limits { .. } => "leave the key out for the default",
+            Self::Idempotency { .. } => "docs/idempotency.md says what `idempotency` can be",
         }
     }
 
@@ -124,6 +137,7 @@ pub(crate) fn check(mut definition: ToolDefinition) -> Result<Sound, RegisterErr
     check_name(&definition.name)?;
     check_limits(&definition)?;
     let name = definition.name.clone();
+    idempotency::check(&definition).map_err(|problem| RegisterError::Idempotency { name: name.clone(), problem })?;
     let bad = |message: &str| SchemaError::invalid("", message);
     require_object(&mut definition.input_schema)
         .map_err(|problem| RegisterError::schema(&name, "input", bad(problem)))?;
@@ -181,6 +195,7 @@ fn check_limits(definition: &ToolDefinition) -> Result<(), RegisterError> {
         ("execution.timeout_ms", execution.timeout_ms, 1, limits::TOOL_TIMEOUT_MS_MAX),
         ("execution.max_retries", u64::from(execution.max_retries), 0, u64::from(RETRIES_MAX)),
         ("execution.max_concurrent", count(execution.max_concurrent), 1, u64::from(u16::MAX)),
+        ("idempotency.ttl_ms", definition.idempotency.ttl_ms, IDEMPOTENCY_TTL_MS_MIN, IDEMPOTENCY_TTL_MS_MAX),
         ("output.max_length", count(output.max_length), 1, count(limits::RESULT_BYTES_MAX)),
     ];
     match ranges.into_iter().find(|(_, value, min, max)| value < min || value > max) {

@@ -10,7 +10,7 @@ use tollgate_ledger::{
     Abridged, DecisionRef, Durability, Entry, Event, LedgerError, OutcomeRef, ToolRef, abridge, abridge_json,
 };
 use tollgate_policy::Decision;
-use tollgate_store::{Approval, ReservationKey};
+use tollgate_store::Approval;
 use tollgate_types::{
     ApprovalId, AttemptId, Call, CallId, CallKind, Caller, Code, Digest, End, ErrorObject, Outcome, Repair, Risk,
     ToolDefinition, ToolOutput, Units, uuid_v7,
@@ -18,6 +18,7 @@ use tollgate_types::{
 
 use crate::gate::Inner;
 use crate::stage::ledger_hint;
+use crate::stored::{self, Whose};
 
 /// One trip through the gate.
 pub(crate) struct Attempt {
@@ -37,13 +38,14 @@ struct Known {
     tool: Option<Arc<CatalogEntry>>,
     repairs: Vec<Repair>,
     approval: Option<ApprovalId>,
-    reservation: Option<ReservationKey>,
+    has_keys: bool,
+    nothing_happened: bool,
     is_charged: bool,
     came_to: Option<Units>,
     has_decided: bool,
     has_started: bool,
     retries: u32,
-    replayed: bool,
+    replayed: Option<AttemptId>,
     recorded_code: Option<Code>,
     recorded_result: Option<Abridged>,
     /// Records that wait for the next write, to save a turn at the ledger.
@@ -165,9 +167,14 @@ impl Attempt {
         self.known().approval = Some(approval.clone());
     }
 
-    /// The key that this attempt holds.
-    pub(crate) fn holds(&self, reservation: ReservationKey) {
-        self.known().reservation = Some(reservation);
+    /// This attempt holds its idempotency keys.
+    pub(crate) fn holds_keys(&self) {
+        self.known().has_keys = true;
+    }
+
+    /// What was started says that it changed nothing.
+    pub(crate) fn nothing_happened(&self) {
+        self.known().nothing_happened = true;
     }
 
     /// Budgets may hold something for this attempt.
@@ -180,9 +187,9 @@ impl Attempt {
         self.known().came_to = units;
     }
 
-    /// The answer is the stored one of an earlier call.
-    pub(crate) fn replays(&self) {
-        self.known().replayed = true;
+    /// The answer is the stored one of an earlier attempt.
+    pub(crate) fn replays(&self, first: AttemptId) {
+        self.known().replayed = Some(first);
     }
 
     /// One more try.
@@ -232,8 +239,7 @@ impl Attempt {
         let mut entry = self.entry(gate, event);
         let mut known = std::mem::take(&mut *self.known());
         let risk = known.tool.as_ref().map_or(Risk::Read, |tool| tool.definition.risk);
-        let reservation = known.reservation.take();
-        let mut end = keep_for_replay(gate, reservation, known.has_started, &self.id, end).await;
+        let mut end = self.keep_for_replay(gate, &known, end).await;
         if known.is_charged && !known.has_started {
             end = give_back(gate, &self.id, end).await;
         }
@@ -241,6 +247,7 @@ impl Attempt {
         if event == Event::Finished {
             entry.outcome = Some(outcome_ref(&end, known.recorded_code));
             entry.result = known.recorded_result.take().or_else(|| recorded_result(gate, &end));
+            entry.note = known.replayed.as_ref().map(|first| format!("the stored answer of attempt {first}"));
             entry.retries = (known.retries > 0).then_some(known.retries);
             if !known.has_decided {
                 entry.repairs.clone_from(&known.repairs);
@@ -266,7 +273,37 @@ impl Attempt {
             duration_ms,
             end,
             repairs: known.repairs,
-            replayed: known.replayed,
+            replayed: known.replayed.is_some(),
+        }
+    }
+
+    /// Stores the end under the attempt's idempotency keys. What cannot be stored must not be released: asking again would do
+    /// it twice.
+    async fn keep_for_replay(&self, gate: &Inner, known: &Known, end: End) -> End {
+        if !known.has_keys {
+            return end;
+        }
+        let definition = known.tool.as_ref().map(|tool| &tool.definition);
+        let is_free = !known.has_started
+            || known.nothing_happened
+            || definition.is_some_and(|definition| stored::may_be_made_anew(definition, &end));
+        let kept = if is_free {
+            // Left under the key, this could only ever refuse; the next call says how things are then.
+            gate.store.release(vec![self.id.clone()]).await
+        } else {
+            let tool = definition.map_or(self.name.as_str(), |definition| &definition.name);
+            stored::keep(gate, Whose { caller: &self.caller, tool, attempt: &self.id }, &end).await
+        };
+        match kept {
+            Ok(()) => end,
+            Err(error) if known.has_started => {
+                let message = format!("the call ran, but its result could not be stored: {error}");
+                let error = ErrorObject::new(Code::OutcomeUnknown, message);
+                End::Unknown(error.with_hint("check whether it happened before asking again"))
+            }
+            Err(error) => {
+                End::Failed(ErrorObject::new(Code::AuditUnavailable, format!("nothing was done, and {error}")))
+            }
         }
     }
 
@@ -351,32 +388,6 @@ fn recorded_result(gate: &Inner, end: &End) -> Option<Abridged> {
     };
     gate.redactor.value(&mut value);
     Some(abridge(&value))
-}
-
-/// Stores the end under its idempotency key. What cannot be stored must not be released: asking again would do it twice.
-async fn keep_for_replay(
-    gate: &Inner,
-    reservation: Option<ReservationKey>,
-    has_started: bool,
-    attempt: &AttemptId,
-    end: End,
-) -> End {
-    let Some(key) = reservation else { return end };
-    let kept = if has_started {
-        gate.store.fulfil(key, crate::stage::replay::encode(&end)).await
-    } else {
-        // Left under the key, this could only ever refuse; the next call says what the store says now.
-        gate.store.release(vec![attempt.clone()]).await
-    };
-    match kept {
-        Ok(()) => end,
-        Err(error) if has_started => {
-            let message = format!("the call ran, but its result could not be stored: {error}");
-            let error = ErrorObject::new(Code::OutcomeUnknown, message);
-            End::Unknown(error.with_hint("check whether it happened before asking again"))
-        }
-        Err(error) => End::Failed(ErrorObject::new(Code::AuditUnavailable, format!("nothing was done, and {error}"))),
-    }
 }
 
 /// Budgets get back what was held for a call that never started.

@@ -21,6 +21,8 @@ mod operator;
 mod quota;
 mod stage;
 mod standing;
+mod stored;
+mod takeover;
 
 pub use budget::{Budget, BudgetReport};
 pub use builder::{BuildError, GateBuilder, RegisterError};
@@ -28,3 +30,4 @@ pub use clock::SystemClock;
 pub use gate::Gate;
 pub use operator::{Operator, OperatorError, Verdict};
 pub use quota::{CallLimit, Per, ProcessQuotas, Quotas};
+pub use takeover::take_over;

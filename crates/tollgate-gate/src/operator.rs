@@ -7,7 +7,7 @@ use tollgate_ledger::{Durability, Entry, Event, Ledger, LedgerError, OutcomeRef,
 use tollgate_store::{Answer, Approval, Grant, Message, Store, StoreError, Taken, Unsettled};
 use tollgate_types::{CallId, CallResult, Clock, Content, End, Status, limits};
 
-use crate::stage::replay;
+use crate::stored;
 
 /// The operator's desk on one data folder.
 #[derive(Clone)]
@@ -200,7 +200,7 @@ impl Operator {
         }
         match verdict {
             Verdict::Done => {
-                self.store.fulfil_attempt(one.attempt.clone(), replay::encode(&settled_as_done())).await?;
+                self.store.fulfil(one.attempt.clone(), stored::encode(&settled_as_done()), self.clock.now()).await?;
                 self.store.keep_spent(one.attempt.clone(), None).await?;
             }
             Verdict::Failed => {

@@ -214,7 +214,7 @@ pub struct Answer {
 #[derive(Debug)]
 enum Ask {
     List { after: Option<String> },
-    Call { name: String, arguments: String, is_fit: bool, progress_token: Option<Box<RawValue>> },
+    Call { name: String, arguments: String, is_fit: bool, key: Option<String>, progress_token: Option<Box<RawValue>> },
 }
 
 impl Request {
@@ -251,8 +251,9 @@ impl Request {
                 let page = tools::list(door, caller, after.as_deref(), revision).await;
                 Answer { text: jsonrpc::answer(&id, Stamped::new(revision, &info, &page)), status: 200 }
             }
-            Ask::Call { name, arguments, is_fit, .. } => {
-                let call = tools::call(&id, name, arguments, progress).with_client(client);
+            Ask::Call { name, arguments, is_fit, key, .. } => {
+                let mut call = tools::call(&id, name, arguments, progress).with_client(client);
+                call.idempotency_key = key;
                 if !is_fit {
                     // The protocol's own error; the door only records that it was tried.
                     let error = ErrorObject::new(Code::InvalidArguments, "`arguments` must be an object");

@@ -52,6 +52,10 @@ fn call_paths() -> Value {
     json!({
         "/api/v1/calls": { "post": {
             "summary": "Ask for a tool call",
+            "parameters": [{
+                "name": "Idempotency-Key", "in": "header", "required": false,
+                "description": "The same as `idempotency_key`, in quotes: \"order-4711\".", "schema": { "type": "string" },
+            }],
             "requestBody": { "required": true, "content": content(&schema("Call")) },
             "responses": responses(&schema("Outcome"), &["400", "401", "403", "413", "415", "429"]),
         } },

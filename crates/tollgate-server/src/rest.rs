@@ -3,6 +3,7 @@
 
 mod approvals;
 mod audit;
+mod key;
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -50,7 +51,7 @@ pub(crate) async fn call(
     })?;
     let arguments = asked.arguments.map(RawValue::get).unwrap_or_default();
     let mut call = Call::raw(asked.tool, arguments);
-    call.idempotency_key = asked.idempotency_key;
+    call.idempotency_key = key::given(&headers, asked.idempotency_key)?;
     let caller = holder.caller(Surface::Rest);
     let call = app.door.call(&caller, call);
     let outcome = tokio::select! {

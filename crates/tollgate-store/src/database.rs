@@ -10,7 +10,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 use crate::StoreError;
 
 /// The format that this program writes.
-const VERSION: i64 = 5;
+const VERSION: i64 = 6;
 
 /// How long a statement waits for another process.
 const BUSY_WAIT: Duration = Duration::from_secs(5);
@@ -30,7 +30,7 @@ create index approvals_open on approvals (status, created);
 create table idempotency (
     subject text not null, tenant text not null, tool text not null, key text not null,
     digest text not null, attempt text not null, created integer not null, outcome text,
-    primary key (subject, tenant, tool, key)
+    expires integer not null default 0, primary key (subject, tenant, tool, key)
 ) strict;
 create table results (
     handle text primary key, sha256 text not null, subject text not null, role text not null, tenant text not null,
@@ -98,10 +98,12 @@ create index if not exists approvals_standing_by_end on approvals (expires)
     where consumed_at is null and status <> 'expired';
 create index if not exists approvals_standing_by_beginning on approvals (created)
     where consumed_at is null and status <> 'expired';
+create index if not exists idempotency_by_attempt on idempotency (attempt);
+create index if not exists idempotency_by_end on idempotency (expires) where outcome is not null;
 ";
 
 /// From each older format to the next one.
-const MIGRATIONS: [(i64, &str); 5] = [
+const MIGRATIONS: [(i64, &str); 6] = [
     (
         1,
         "alter table approvals add column typed text;
@@ -112,6 +114,12 @@ const MIGRATIONS: [(i64, &str); 5] = [
     (2, SESSIONS),
     (3, SPENDING),
     (4, MESSAGES),
+    // Every key had a day.
+    (
+        5,
+        "alter table idempotency add column expires integer not null default 0;
+         update idempotency set expires = created + 86400000000;",
+    ),
 ];
 
 /// The state of one data folder. Cheap to make: the database is opened at its first use.

@@ -1,7 +1,7 @@
 //! Keys under which a call happens at most once.
 
 use jiff::{SignedDuration, Timestamp};
-use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
+use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
 use tollgate_types::{AttemptId, Caller, Digest, limits};
 
 use crate::{Store, StoreError};
@@ -31,17 +31,32 @@ impl ReservationKey {
     }
 }
 
-/// What stands under a key.
+/// A call with the keys under which it happens once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewReservation {
+    /// The keys; all of them are taken, or none.
+    pub keys: Vec<ReservationKey>,
+    /// The digest of the call's arguments.
+    pub digest: Digest,
+    /// The attempt that takes them.
+    pub attempt: AttemptId,
+    /// How long they are remembered after it ended, in milliseconds.
+    pub ttl_ms: u64,
+}
+
+/// What stands under a call's keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reservation {
-    /// Nothing did; it is this attempt's now.
+    /// Nothing did; they are this attempt's now.
     Fresh,
     /// The first call ended, with this outcome as JSON.
     Ended {
+        /// The first call's attempt.
+        attempt: AttemptId,
         /// The outcome object.
         outcome: String,
     },
-    /// The key was used with other arguments.
+    /// A key was used with other arguments.
     OtherArguments,
     /// The first call has no recorded end yet.
     Open {
@@ -50,50 +65,59 @@ pub enum Reservation {
     },
 }
 
+/// Keys that are forgotten at one time, so that no call waits for long.
+const FORGOTTEN_AT_ONCE_MAX: u32 = 1_000;
+/// Which keys count. An open one outlives its time, and so does one on which a session still waits: forgetting it could do
+/// a thing twice.
+const STANDS: &str = "(outcome is null or expires > ?1 or exists \
+    (select 1 from session_calls c where c.key = idempotency.key and c.outcome is null))";
+
 impl Store {
-    /// Takes the key for `attempt`, or says what stands under it.
+    /// Takes the keys for a call, or says what stands under them.
     ///
     /// # Errors
-    /// When the store fails.
-    pub async fn reserve(
-        &self,
-        key: ReservationKey,
-        digest: Digest,
-        attempt: AttemptId,
-        now: Timestamp,
-    ) -> Result<Reservation, StoreError> {
+    /// [`StoreError::Limit`] when the caller has too many keys for the tool, or the store fails.
+    pub async fn reserve(&self, new: NewReservation, now: Timestamp) -> Result<Reservation, StoreError> {
         self.with(move |connection| {
-            let oldest = now - SignedDuration::from_millis(i64::try_from(limits::IDEMPOTENCY_TTL_MS).unwrap_or(i64::MAX));
             let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            // An open key outlives its time, and so does one on which a session still waits: forgetting it could do a
-            // thing twice.
-            transaction.execute(
-                "delete from idempotency where created <= ?1 and outcome is not null and not exists \
-                 (select 1 from session_calls c where c.key = idempotency.key and c.outcome is null)",
-                params![oldest.as_microsecond()],
-            )?;
-            let reservation = match standing(&transaction, &key, &digest)? {
-                Reservation::Fresh => {
-                    transaction.execute(
-                        "insert into idempotency (subject, tenant, tool, key, digest, attempt, created) values (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-                        params![key.subject, key.tenant, key.tool, key.key, digest.as_str(), attempt.as_str(), now.as_microsecond()],
-                    )?;
-                    Reservation::Fresh
+            forget_old(&transaction, now)?;
+            let standing = standing(&transaction, &new.keys, &new.digest, now)?;
+            if standing == Reservation::Fresh {
+                for key in &new.keys {
+                    take(&transaction, key, &new, now)?;
                 }
-                other => other,
-            };
+            }
             transaction.commit()?;
-            Ok(reservation)
+            Ok(standing)
         })
         .await
     }
 
-    /// What stands under the key; nothing is taken.
+    /// What stands under the keys; nothing is taken.
     ///
     /// # Errors
     /// When the store fails.
-    pub async fn reservation(&self, key: ReservationKey, digest: Digest) -> Result<Reservation, StoreError> {
-        self.with(move |connection| standing(connection, &key, &digest)).await
+    pub async fn reservation(
+        &self,
+        keys: Vec<ReservationKey>,
+        digest: Digest,
+        now: Timestamp,
+    ) -> Result<Reservation, StoreError> {
+        self.with(move |connection| standing(connection, &keys, &digest, now)).await
+    }
+
+    /// Takes open keys over from an attempt whose outcome nobody knows, for another that makes the same call again. False
+    /// when they are not that attempt's any more.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn take_keys_over(&self, from: AttemptId, to: AttemptId) -> Result<bool, StoreError> {
+        self.with(move |connection| {
+            let sql = "update idempotency set attempt = ?2 where attempt = ?1 and outcome is null \
+                       and exists (select 1 from unsettled u where u.attempt = ?1)";
+            Ok(connection.execute(sql, params![from.as_str(), to.as_str()])? > 0)
+        })
+        .await
     }
 
     /// The attempt that holds a key of this caller, whatever the tool.
@@ -110,37 +134,23 @@ impl Store {
         .await
     }
 
-    /// Stores the end of the first call under its key.
+    /// Stores the end of the call that `attempt` made under its keys, if it holds any. From now on they grow old.
     ///
     /// # Errors
     /// When the store fails.
-    pub async fn fulfil(&self, key: ReservationKey, outcome: String) -> Result<(), StoreError> {
+    pub async fn fulfil(&self, attempt: AttemptId, outcome: String, now: Timestamp) -> Result<(), StoreError> {
         self.with(move |connection| {
             connection.execute(
-                "update idempotency set outcome = ?5 where subject = ?1 and tenant = ?2 and tool = ?3 and key = ?4",
-                params![key.subject, key.tenant, key.tool, key.key, outcome],
+                "update idempotency set outcome = ?2, expires = max(expires, ?3 + expires - created) \
+                 where attempt = ?1 and outcome is null",
+                params![attempt.as_str(), outcome, now.as_microsecond()],
             )?;
             Ok(())
         })
         .await
     }
 
-    /// Stores the end of the call that `attempt` made, if it holds a key.
-    ///
-    /// # Errors
-    /// When the store fails.
-    pub async fn fulfil_attempt(&self, attempt: AttemptId, outcome: String) -> Result<(), StoreError> {
-        self.with(move |connection| {
-            connection.execute(
-                "update idempotency set outcome = ?2 where attempt = ?1 and outcome is null",
-                params![attempt.as_str(), outcome],
-            )?;
-            Ok(())
-        })
-        .await
-    }
-
-    /// Gives a key back because the call under it never started.
+    /// Gives keys back because nothing happened under them.
     ///
     /// # Errors
     /// When the store fails.
@@ -156,17 +166,73 @@ impl Store {
     }
 }
 
-fn standing(connection: &Connection, key: &ReservationKey, digest: &Digest) -> Result<Reservation, StoreError> {
-    let sql = "select digest, attempt, outcome from idempotency where subject = ?1 and tenant = ?2 and tool = ?3 and key = ?4";
-    let found: Option<(String, String, Option<String>)> = connection
-        .query_row(sql, params![key.subject, key.tenant, key.tool, key.key], |row| {
-            Ok((row.get(0)?, row.get(1)?, row.get(2)?))
-        })
-        .optional()?;
-    Ok(match found {
-        None => Reservation::Fresh,
-        Some((first, ..)) if first != digest.as_str() => Reservation::OtherArguments,
-        Some((_, _, Some(outcome))) => Reservation::Ended { outcome },
-        Some((_, first, None)) => Reservation::Open { attempt: AttemptId::new(first) },
-    })
+fn forget_old(transaction: &Transaction<'_>, now: Timestamp) -> Result<(), StoreError> {
+    let sql = format!(
+        "delete from idempotency where rowid in (select rowid from idempotency where outcome is not null \
+         and expires <= ?1 and not {STANDS} limit {FORGOTTEN_AT_ONCE_MAX})"
+    );
+    transaction.prepare_cached(&sql)?.execute(params![now.as_microsecond()])?;
+    Ok(())
+}
+
+fn take(
+    transaction: &Transaction<'_>,
+    key: &ReservationKey,
+    new: &NewReservation,
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    let most = limits::IDEMPOTENCY_KEYS_MAX;
+    let sql = format!(
+        "select count(*) from (select 1 from idempotency where subject = ?1 and tenant = ?2 and tool = ?3 limit {most})"
+    );
+    let count: u32 =
+        transaction.prepare_cached(&sql)?.query_row(params![key.subject, key.tenant, key.tool], |row| row.get(0))?;
+    if count >= most {
+        let message = format!("{most} idempotency keys of this caller for `{}` are remembered already", key.tool);
+        return Err(StoreError::Limit(message));
+    }
+    let ttl = SignedDuration::from_millis(i64::try_from(new.ttl_ms).unwrap_or(i64::MAX));
+    // What has grown old and was not forgotten yet makes room.
+    transaction.execute(
+        "insert or replace into idempotency (subject, tenant, tool, key, digest, attempt, created, expires) \
+         values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+        params![
+            key.subject,
+            key.tenant,
+            key.tool,
+            key.key,
+            new.digest.as_str(),
+            new.attempt.as_str(),
+            now.as_microsecond(),
+            now.saturating_add(ttl).unwrap_or(Timestamp::MAX).as_microsecond(),
+        ],
+    )?;
+    Ok(())
+}
+
+/// What stands under the first key under which anything does.
+fn standing(
+    connection: &Connection,
+    keys: &[ReservationKey],
+    digest: &Digest,
+    now: Timestamp,
+) -> Result<Reservation, StoreError> {
+    let sql = format!(
+        "select digest, attempt, outcome from idempotency \
+         where subject = ?2 and tenant = ?3 and tool = ?4 and key = ?5 and {STANDS}"
+    );
+    let mut statement = connection.prepare_cached(&sql)?;
+    for key in keys {
+        let values = params![now.as_microsecond(), key.subject, key.tenant, key.tool, key.key];
+        let found: Option<(String, String, Option<String>)> =
+            statement.query_row(values, |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).optional()?;
+        let Some((first, attempt, outcome)) = found else { continue };
+        let attempt = AttemptId::new(attempt);
+        return Ok(match outcome {
+            _ if first != digest.as_str() => Reservation::OtherArguments,
+            Some(outcome) => Reservation::Ended { attempt, outcome },
+            None => Reservation::Open { attempt },
+        });
+    }
+    Ok(Reservation::Fresh)
 }

@@ -25,7 +25,7 @@ pub use database::Store;
 pub use delivery::{Due, Undelivered};
 pub use error::StoreError;
 pub use grant::Grant;
-pub use idempotency::{Reservation, ReservationKey};
+pub use idempotency::{NewReservation, Reservation, ReservationKey};
 pub use key::InstallKey;
 pub use result::ResultMeta;
 pub use session::{NewCall, SessionLock, SessionMeta, SessionSummary, Step, StepKind, StoredCall};

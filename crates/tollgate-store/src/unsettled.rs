@@ -86,6 +86,18 @@ impl Store {
         .await
     }
 
+    /// Whether nobody knows the attempt's outcome.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn is_unsettled(&self, attempt: AttemptId) -> Result<bool, StoreError> {
+        self.with(move |connection| {
+            let sql = "select exists (select 1 from unsettled where attempt = ?1)";
+            Ok(connection.prepare_cached(sql)?.query_row(params![attempt.as_str()], |row| row.get(0))?)
+        })
+        .await
+    }
+
     /// Forgets an attempt whose outcome is known now. False when it was not unsettled.
     ///
     /// # Errors

@@ -19,6 +19,7 @@ pub fn cx(root: impl AsRef<Path>) -> Cx {
         attempt: AttemptId::new("attempt-1"),
         workspace: Arc::new(Workspace { root: root.as_ref().to_owned(), protected: Vec::new(), read_only: vec![] }),
         env: Arc::new(BTreeMap::new()),
+        handed_key: None,
         deadline: Duration::from_millis(limits::TOOL_TIMEOUT_MS),
         cancellation: CancellationToken::new(),
         progress: Progress::none(),

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 use tollgate_guard::client::{Client, ClientError, Request, Response};
-use tollgate_types::{BoxFuture, Code, Cx, Secret, SourceKind, Tool, ToolDefinition, ToolError, ToolOutput, limits};
+use tollgate_types::{
+    BoxFuture, Code, Cx, HandedKey, Secret, SourceKind, Tool, ToolDefinition, ToolError, ToolOutput, limits,
+};
 
 use crate::fingerprint;
 use crate::template::{Template, with_query};
@@ -156,7 +158,7 @@ impl HttpTool {
         })
     }
 
-    fn request(&self, arguments: &Value, timeout: Duration) -> Result<Request, ToolError> {
+    fn request(&self, arguments: &Value, cx: &Cx) -> Result<Request, ToolError> {
         let (url, body) = self.build(arguments)?;
         let mut headers = self.headers.clone();
         let has = |name: &str| {
@@ -170,13 +172,22 @@ impl HttpTool {
         if body.is_some() && !has("content-type") {
             headers.push(("content-type".into(), "application/json".into()));
         }
+        if let Some(HandedKey { name, value }) = &cx.handed_key {
+            if has(name) {
+                let message =
+                    format!("the header `{name}` is in `http.headers`, and `idempotency.hand_on` names it too");
+                let error = ToolError::new(message).nothing_happened().with_tool_code("NOT_CONFIGURED");
+                return Err(error.with_hint("the operator must choose one of the two"));
+            }
+            headers.push((name.clone(), handed(name, value)));
+        }
         Ok(Request {
             method: self.method.clone(),
             url,
             headers,
             secret_headers: self.secret_headers.clone(),
             body: body.map(String::into_bytes),
-            timeout,
+            timeout: cx.deadline,
         })
     }
 }
@@ -198,7 +209,7 @@ impl Tool for HttpTool {
 
     fn call(&self, arguments: Value, cx: Cx) -> BoxFuture<'_, Result<ToolOutput, ToolError>> {
         Box::pin(async move {
-            let request = self.request(&arguments, cx.deadline)?;
+            let request = self.request(&arguments, &cx)?;
             let exchange = async {
                 let response = self.client.send(request).await.map_err(|error| explain(&error))?;
                 answer(response, cx.deadline).await
@@ -252,6 +263,12 @@ async fn answer(response: Response, idle: Duration) -> Result<ToolOutput, ToolEr
     }
 }
 
+/// The header of the IETF's draft is a string of structured fields, in quotes (draft-ietf-httpapi-idempotency-key-header,
+/// RFC 9651 §3.3.3); those that services gave other names are plain.
+fn handed(name: &str, value: &str) -> String {
+    if name.eq_ignore_ascii_case("idempotency-key") { format!("\"{value}\"") } else { value.to_owned() }
+}
+
 fn refusal(status: u16, retry_after: Option<&str>, body: &[u8]) -> ToolError {
     let said = excerpt(body);
     let message = if said.is_empty() {
@@ -268,6 +285,7 @@ fn refusal(status: u16, retry_after: Option<&str>, body: &[u8]) -> ToolError {
             let seconds = retry_after.and_then(|value| value.trim().parse::<u64>().ok());
             let when = seconds.map_or_else(|| "later".to_owned(), |seconds| format!("in {seconds} seconds"));
             ToolError::with_code(Code::UpstreamError, message)
+                .nothing_happened()
                 .with_tool_code("RATE_LIMITED")
                 .with_hint(format!("the server asks for fewer calls; ask again {when}"))
         }
@@ -278,6 +296,7 @@ fn refusal(status: u16, retry_after: Option<&str>, body: &[u8]) -> ToolError {
             .with_tool_code("REDIRECT")
             .with_hint("redirects are not followed; the operator must configure the final address"),
         401 | 403 => ToolError::new(message)
+            .nothing_happened()
             .with_tool_code(tool_code)
             .with_hint("the operator must check the credentials in `headers`"),
         _ => ToolError::new(message).with_tool_code(tool_code).with_hint("correct the arguments as the server says"),
@@ -289,6 +308,7 @@ fn explain(error: &ClientError) -> ToolError {
     match error {
         ClientError::TimedOut { .. } => ToolError::with_code(Code::Timeout, message),
         ClientError::Connect { .. } => ToolError::with_code(Code::UpstreamError, message)
+            .nothing_happened()
             .with_tool_code("UNREACHABLE")
             .with_hint("ask again later"),
         ClientError::Closed { .. } => {
@@ -297,6 +317,7 @@ fn explain(error: &ClientError) -> ToolError {
         ClientError::TooLarge { .. } => ToolError::with_code(Code::ResultTooLarge, message).with_hint("ask for less"),
         ClientError::NotAllowed { .. } | ClientError::BadUrl { .. } | ClientError::BadRequest { .. } => {
             ToolError::new(message)
+                .nothing_happened()
                 .with_tool_code("NOT_CONFIGURED")
                 .with_hint("the operator must check `http` of this tool in the configuration")
         }

@@ -63,11 +63,13 @@ impl ProgramTool {
     }
 
     fn launch(&self, arguments: &Value, cx: &Cx) -> Launch {
+        let mut env = cx.env.as_ref().clone();
+        env.extend(cx.handed_key.iter().map(|key| (key.name.clone(), key.value.clone())));
         Launch {
             program: self.program.clone(),
             args: self.args.clone(),
             cwd: self.folder.clone(),
-            env: cx.env.as_ref().clone(),
+            env,
             stdin: arguments.to_string().into_bytes(),
             timeout: cx.deadline,
             stdout_bytes_max: limits::PROGRAM_STDOUT_BYTES_MAX,
@@ -146,9 +148,11 @@ fn explain(error: &LaunchError) -> ToolError {
     let message = error.to_string();
     match error {
         LaunchError::NotFound { .. } => ToolError::new(message)
+            .nothing_happened()
             .with_tool_code("PROGRAM_NOT_FOUND")
             .with_hint("the operator must install it, or correct `command` in the configuration"),
         LaunchError::NotStarted { .. } => ToolError::new(message)
+            .nothing_happened()
             .with_tool_code("PROGRAM_NOT_STARTED")
             .with_hint("the operator must make it executable, or correct `command` in the configuration"),
         LaunchError::TimedOut { stderr, .. } => {

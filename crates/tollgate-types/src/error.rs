@@ -112,6 +112,8 @@ pub struct ToolError {
     pub details: Vec<Violation>,
     /// What the asker's client would have to offer.
     pub client_lacks: Option<ClientCapability>,
+    /// That it changed nothing: the same call may be made anew, also under its idempotency key.
+    pub nothing_happened: bool,
 }
 
 impl ToolError {
@@ -130,6 +132,7 @@ impl ToolError {
             tool_code: None,
             details: Vec::new(),
             client_lacks: None,
+            nothing_happened: false,
         }
     }
 
@@ -163,6 +166,13 @@ impl ToolError {
     #[must_use]
     pub fn with_tool_code(mut self, code: impl Into<String>) -> Self {
         self.tool_code = Some(code.into());
+        self
+    }
+
+    /// The same error, which came before anything was changed.
+    #[must_use]
+    pub fn nothing_happened(mut self) -> Self {
+        self.nothing_happened = true;
         self
     }
 

@@ -150,8 +150,20 @@ pub const WEBHOOK_LOOK_MS: u64 = 1_000;
 pub const WEBHOOK_STOP_MS: u64 = 3_000;
 /// Open approvals of one data folder.
 pub const APPROVALS_OPEN_MAX: usize = 1_000;
-/// How long an idempotency key is remembered.
+/// How long an idempotency key is remembered after its first call ended, unless the tool says otherwise.
 pub const IDEMPOTENCY_TTL_MS: u64 = 24 * 60 * 60 * 1000;
+/// The shortest time that a tool may ask for.
+pub const IDEMPOTENCY_TTL_MS_MIN: u64 = 1_000;
+/// The longest: what was kept of a long result can be read for as long.
+pub const IDEMPOTENCY_TTL_MS_MAX: u64 = RESULT_TTL_MS;
+/// Keys of one caller and tool that are remembered; a call under one more is told to come back.
+pub const IDEMPOTENCY_KEYS_MAX: u32 = 100_000;
+/// What is stored of an answer under its key; beyond it, its text is kept as a whole result.
+pub const IDEMPOTENCY_ANSWER_BYTES_MAX: usize = 1024 * 1024;
+/// When to come back to a key whose first call is still under way.
+pub const IDEMPOTENCY_WAIT_MS: u64 = 1_000;
+/// The name under which a key is handed on.
+pub const HANDED_NAME_CHARS_MAX: usize = 128;
 /// An idempotency key.
 pub const IDEMPOTENCY_KEY_CHARS_MAX: usize = 256;
 /// Sessions of one data folder; beyond it the one that was not used for longest goes, if nothing in it is open.

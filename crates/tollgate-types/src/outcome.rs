@@ -228,11 +228,18 @@ impl Outcome {
     /// assert_eq!(outcome.model_text(), "42");
     /// ```
     pub fn model_text(&self) -> String {
-        let End::Done(result) = &self.end else {
-            return self.end.error().and_then(|error| serde_json::to_string(error).ok()).unwrap_or_default();
-        };
+        match &self.end {
+            End::Done(result) => result.text(),
+            _ => self.end.error().and_then(|error| serde_json::to_string(error).ok()).unwrap_or_default(),
+        }
+    }
+}
+
+impl CallResult {
+    /// What a model reads of it.
+    pub fn text(&self) -> String {
         let mut text = String::new();
-        for part in &result.content {
+        for part in &self.content {
             if !text.is_empty() {
                 text.push('\n');
             }

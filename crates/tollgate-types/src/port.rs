@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::{
-    ApprovalId, AttemptId, Call, Caller, CancellationToken, ClientCapabilities, Outcome, Permission, Risk,
+    ApprovalId, AttemptId, Call, Caller, CancellationToken, ClientCapabilities, HandedKey, Outcome, Permission, Risk,
     ToolDefinition, ToolError, ToolOutput,
 };
 
@@ -74,6 +74,8 @@ pub struct Cx {
     pub workspace: Arc<Workspace>,
     /// The environment variables that programs get.
     pub env: Arc<BTreeMap<String, String>>,
+    /// The idempotency key as the system behind the tool is to be told it, where the definition wants that.
+    pub handed_key: Option<HandedKey>,
     /// How long the run may still take, measured from its start.
     pub deadline: Duration,
     /// Fires when the asker stopped waiting or the time is up.

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::{Category, Cost, Permission, Risk, Units, limits};
+use crate::{Category, Cost, Idempotency, Permission, Risk, Units, limits};
 
 /// A capability as data. The executor stands apart; see [`crate::Tool`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -71,6 +71,9 @@ pub struct ToolDefinition {
     /// What a call costs, counted by every `[[budget]]` that concerns it; unsaid: 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<Cost>,
+    /// When calls count as one.
+    #[serde(default, skip_serializing_if = "Idempotency::is_default")]
+    pub idempotency: Idempotency,
     /// How it runs.
     #[serde(default)]
     pub execution: Execution,
@@ -106,6 +109,7 @@ impl ToolDefinition {
             errors: BTreeMap::new(),
             undo: Undo::default(),
             cost: None,
+            idempotency: Idempotency::default(),
             execution: Execution::default(),
             security: Security::default(),
             output: Output::default(),
@@ -123,6 +127,13 @@ impl ToolDefinition {
     /// What a call with this structured result did cost, where the result says it.
     pub fn came_to(&self, result: Option<&Value>) -> Option<Units> {
         self.cost.as_ref()?.after(result?)
+    }
+
+    /// Whether a call that may have happened may be made again: it only reads, or doing it twice is doing it once. What an
+    /// MCP server says of its own tools is not believed.
+    pub fn may_happen_twice(&self) -> bool {
+        let is_believed = self.source.kind != SourceKind::Mcp;
+        self.risk == Risk::Read || is_believed && self.annotations.idempotent == Some(true)
     }
 
     /// The three-part text that a model reads: what it does, when to use it, when not.

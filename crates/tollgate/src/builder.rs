@@ -1,17 +1,16 @@
 //! Wires the parts: configuration, ledger, store, policy, tools, gate.
 
 use std::collections::BTreeMap;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tollgate_agent::Sessions;
-use tollgate_gate::{BuildError, Gate, GateBuilder, Operator, Quotas, SystemClock};
+use tollgate_gate::{BuildError, Gate, GateBuilder, Operator, Quotas, SystemClock, take_over};
 use tollgate_guard::client::{Client, Origin};
 use tollgate_guard::redact::Redactor;
 use tollgate_ledger::{Checkpointing, Ledger, OnDamage, Options, Recovery};
 use tollgate_policy::{Policy, Role};
-use tollgate_store::{InstallKey, Store, Unsettled};
+use tollgate_store::{InstallKey, Store};
 use tollgate_tools::{HeaderValue, HttpSpec, HttpTool, ProgramTool, program_files};
 use tollgate_types::{ApprovalChannel, Clock, Secret, SourceKind, Tool, Workspace};
 
@@ -310,22 +309,6 @@ fn made(folder: &Path, workspace: &Path) -> Result<PathBuf, Error> {
         ));
     }
     Ok(real)
-}
-
-/// What dead processes left, into the state: started calls wait to be settled, the keys of others are free again.
-fn take_over(store: &Store, recovery: &Recovery) -> io::Result<()> {
-    let unknown: Vec<Unsettled> = recovery
-        .unknown
-        .iter()
-        .map(|open| Unsettled {
-            attempt: open.attempt.clone(),
-            call_id: open.call_id.to_string(),
-            tool: open.tool.clone().unwrap_or_default(),
-            time: open.time.clone(),
-            caller: open.caller.as_ref().map(|caller| caller.subject.clone()).unwrap_or_default(),
-        })
-        .collect();
-    store.take_over(&unknown, &recovery.never_started).map_err(io::Error::other)
 }
 
 async fn environment(loaded: &Loaded, redactor: &Redactor, warnings: &mut Vec<String>) -> BTreeMap<String, String> {

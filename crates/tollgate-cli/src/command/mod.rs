@@ -21,6 +21,7 @@ pub(crate) mod tools;
 use std::path::PathBuf;
 
 use tollgate::config::{Found, Loaded, Start};
+use tollgate::store::Unsettled;
 use tollgate::{Builder, Caller, Surface, Tollgate};
 
 use crate::args::Global;
@@ -63,13 +64,26 @@ pub(crate) fn unhurried(mut loaded: Loaded) -> Loaded {
 async fn warn_of_unsettled(global: &Global, house: &Tollgate) -> Result<(), Failure> {
     let unsettled = house.operator().unsettled().await?;
     if !unsettled.is_empty() {
-        let text = format!(
-            "{} call(s) were started and never finished: check what became of them, then `tollgate audit settle`",
-            unsettled.len()
-        );
-        output::warn(global, &text);
+        output::warn(global, &told(&unsettled));
     }
     Ok(())
+}
+
+/// Attempts whose outcome nobody knows that are told one by one.
+const UNSETTLED_TOLD_MAX: usize = 5;
+
+/// What was started and never finished, and what to do about it.
+pub(crate) fn told(unsettled: &[Unsettled]) -> String {
+    let mut text = format!("{} call(s) were started and never finished", unsettled.len());
+    for Unsettled { attempt, tool, time, caller, .. } in unsettled.iter().take(UNSETTLED_TOLD_MAX) {
+        let (tool, caller) = (output::visible(tool), output::visible(caller));
+        text.push_str(&format!("\n  `{tool}` of {caller}, {time}: attempt {attempt}"));
+    }
+    let more = unsettled.len().saturating_sub(UNSETTLED_TOLD_MAX);
+    if more > 0 {
+        text.push_str(&format!("\n  and {more} more"));
+    }
+    text + "\ncheck whether each happened, then `tollgate audit settle ATTEMPT --as done` or `--as failed`"
 }
 
 /// The same without a word on what is unsettled, for those who settle it.

@@ -13,6 +13,7 @@ mod eval;
 mod explain;
 mod http;
 mod import;
+mod once;
 mod pages;
 mod policies;
 mod policy;

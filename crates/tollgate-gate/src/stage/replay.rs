@@ -1,98 +1,203 @@
-//! Replay: a call under an idempotency key happens at most once; asking again brings the first answer.
+//! Replay: a call under an idempotency key happens at most once; asking again brings the first answer. A call under way is
+//! waited for, and one whose process died is never made again unless its tool may happen twice.
 
-use serde::{Deserialize, Serialize};
-use tollgate_store::{Reservation, ReservationKey};
-use tollgate_types::{CallResult, Code, End, ErrorObject, Status, limits};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tollgate_store::{NewReservation, Reservation, ReservationKey, StoreError};
+use tollgate_types::{AttemptId, Code, ErrorObject, HandedKey, Violation, limits};
 
 use super::approve::Cleared;
 use super::judge::Judged;
-use super::{Stop, store_unavailable};
+use super::{Stop, cancelled, store_full, store_unavailable};
 use crate::gate::Trip;
+use crate::stored;
 
-/// An end as it is stored under its key.
-#[derive(Serialize, Deserialize)]
-struct StoredEnd {
-    status: Status,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    result: Option<CallResult>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    error: Option<ErrorObject>,
-}
+/// Between two looks at a call under way, doubled each time.
+const PAUSE_MIN: Duration = Duration::from_millis(10);
+const PAUSE_MAX: Duration = Duration::from_millis(250);
+/// Stands before a key that no caller gave: given ones have no control characters.
+const OWN: char = '\u{1}';
 
-/// The stored form of an end.
-pub(crate) fn encode(end: &End) -> String {
-    let result = match end {
-        End::Done(result) => Some(result.clone()),
-        End::Refused(_) | End::Failed(_) | End::Waiting(..) | End::Unknown(_) => None,
-    };
-    let stored = StoredEnd { status: end.status(), result, error: end.error().cloned() };
-    serde_json::to_string(&stored).unwrap_or_default()
-}
-
-fn decode(stored: &str) -> Option<End> {
-    let stored: StoredEnd = serde_json::from_str(stored).ok()?;
-    match (stored.status, stored.result, stored.error) {
-        (Status::Done, Some(result), _) => Some(End::Done(result)),
-        (_, _, Some(error)) => Some(End::from_error(error)),
-        _ => None,
-    }
-}
-
-/// Stops with what stands under the call's key, if anything does.
+/// Stops with what stands under the call's keys, if anything does.
 pub(crate) async fn recall(trip: Trip<'_>, judged: &Judged) -> Result<(), Stop> {
-    let Some(scope) = scope(trip, judged)? else { return Ok(()) };
-    let standing = trip.gate.inner().store.reservation(scope, judged.digest().clone()).await;
-    settle(trip, standing.map_err(|error| store_unavailable(&error))?).await
+    let keys = keys(trip, judged)?;
+    if keys.is_empty() { Ok(()) } else { Waiting { trip, judged, keys }.until(Wanted::Look).await }
 }
 
-/// Takes the call's key, or stops with what stands under it.
+/// Takes the call's keys, or stops with what stands under them.
 pub(super) async fn reserve(trip: Trip<'_>, cleared: &Cleared) -> Result<(), Stop> {
-    let Some(scope) = scope(trip, cleared)? else { return Ok(()) };
-    let gate = trip.gate.inner();
-    let (digest, attempt) = (cleared.digest().clone(), trip.attempt.id.clone());
-    let standing = gate.store.reserve(scope.clone(), digest, attempt, gate.clock.now()).await;
-    settle(trip, standing.map_err(|error| store_unavailable(&error))?).await?;
-    trip.attempt.holds(scope);
+    let keys = keys(trip, cleared)?;
+    if keys.is_empty() {
+        return Ok(());
+    }
+    Waiting { trip, judged: cleared, keys }.until(Wanted::Take).await?;
+    trip.attempt.holds_keys();
     Ok(())
 }
 
-fn scope(trip: Trip<'_>, judged: &Judged) -> Result<Option<ReservationKey>, Stop> {
-    let Some(key) = &trip.call.idempotency_key else { return Ok(None) };
-    if key.is_empty() || key.chars().count() > limits::IDEMPOTENCY_KEY_CHARS_MAX {
-        let message = format!("an idempotency key has 1 to {} characters", limits::IDEMPOTENCY_KEY_CHARS_MAX);
-        return Err(Stop::new(Code::InvalidArguments, message));
-    }
-    Ok(Some(ReservationKey::new(&trip.attempt.caller, &judged.entry().definition.name, key)))
+/// What runs is told this key, where its definition wants that.
+pub(super) fn handed(trip: Trip<'_>, judged: &Judged) -> Result<Option<HandedKey>, Stop> {
+    let own = &judged.entry().definition.idempotency;
+    let Some(name) = own.hand_on.clone() else { return Ok(None) };
+    let Some(key) = keys(trip, judged)?.pop() else { return Ok(None) };
+    // After its time an equal call is a new one, and must not be taken for the old one outside.
+    let since = if own.derive { Some(&trip.attempt.id) } else { None };
+    let value = json!([key.subject, key.tenant, key.tool, key.key, since.map(AttemptId::as_str)]);
+    let digest = trip.gate.inner().key.digest(&value).map_err(|error| store_unavailable(&error))?;
+    Ok(Some(HandedKey { name, value: uuid(digest.as_str()) }))
 }
 
-async fn settle(trip: Trip<'_>, standing: Reservation) -> Result<(), Stop> {
-    match standing {
-        Reservation::Fresh => Ok(()),
-        Reservation::Ended { outcome } => {
-            let end = decode(&outcome).ok_or_else(|| {
-                Stop::new(Code::Internal, "the stored answer under this idempotency key does not read")
-            })?;
-            trip.attempt.replays();
-            Err(Stop::Replay(Box::new(end)))
+/// The first bytes of a digest as a UUID of the version for such (RFC 9562 §5.8): 36 characters fit everywhere.
+fn uuid(hex: &str) -> String {
+    let part = |from: usize, to: usize| hex.get(from..to).unwrap_or_default();
+    format!("{}-{}-8{}-8{}-{}", part(0, 8), part(8, 12), part(12, 15), part(15, 18), part(18, 30))
+}
+
+/// The keys of a call: the one that was given, and after it the tool's own.
+fn keys(trip: Trip<'_>, judged: &Judged) -> Result<Vec<ReservationKey>, Stop> {
+    let entry = judged.entry();
+    let key = |key: &str| ReservationKey::new(&trip.attempt.caller, &entry.definition.name, key);
+    let mut keys = Vec::new();
+    if let Some(given) = &trip.call.idempotency_key {
+        let count = given.chars().count();
+        if count == 0 || count > limits::IDEMPOTENCY_KEY_CHARS_MAX || given.chars().any(char::is_control) {
+            let most = limits::IDEMPOTENCY_KEY_CHARS_MAX;
+            let message = format!("an idempotency key has 1 to {most} characters, and no control characters");
+            return Err(Stop::new(Code::InvalidArguments, message));
         }
-        Reservation::OtherArguments => Err(Stop::Error(
-            ErrorObject::new(Code::Conflict, "this idempotency key was used with other arguments")
-                .with_hint("use a new key for a new call"),
-        )),
-        Reservation::Open { attempt } => Err(open(trip, &attempt).await?),
+        keys.push(key(given));
+    }
+    let own = &entry.definition.idempotency;
+    if let Some(pointer) = &own.argument {
+        let value = judged.arguments().pointer(pointer);
+        let Some(value @ (Value::String(_) | Value::Number(_) | Value::Bool(_))) = value else {
+            return Err(no_key(pointer));
+        };
+        let digest = trip.gate.inner().key.digest(value).map_err(|error| store_unavailable(&error))?;
+        keys.push(key(&format!("{OWN}argument {pointer} {digest}")));
+    }
+    if own.derive {
+        keys.push(key(&format!("{OWN}equal {} {}", entry.pin, judged.digest())));
+    }
+    Ok(keys)
+}
+
+fn no_key(pointer: &str) -> Stop {
+    let what = "the tool's idempotency key must be a text, a number or a boolean";
+    let error = ErrorObject::new(Code::InvalidArguments, format!("{pointer}: {what}"));
+    Stop::Error(error.with_details(vec![Violation::new(pointer, what)]))
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    /// What stands there.
+    Look,
+    /// The keys.
+    Take,
+}
+
+/// A call at its keys.
+struct Waiting<'a> {
+    trip: Trip<'a>,
+    judged: &'a Judged,
+    keys: Vec<ReservationKey>,
+}
+
+impl Waiting<'_> {
+    /// Returns once the call may go on. A first call that is under way is waited for, as long as this one may run.
+    async fn until(&self, wanted: Wanted) -> Result<(), Stop> {
+        let (mut pause, mut waited) = (PAUSE_MIN, Duration::ZERO);
+        loop {
+            let first = match self.look(wanted).await? {
+                Reservation::Fresh => return Ok(()),
+                Reservation::Open { attempt } => attempt,
+                other => return Err(self.ended(other)),
+            };
+            if self.is_over(wanted, &first, pause == PAUSE_MAX).await? {
+                return Ok(());
+            }
+            let is_its_parent = self.trip.call.parent.as_ref() == Some(&first);
+            if waited >= self.judged.cx().deadline || is_its_parent {
+                return Err(under_way(&first));
+            }
+            tokio::select! {
+                () = tokio::time::sleep(pause) => {}
+                () = self.trip.cancellation.cancelled() => {
+                    return Err(cancelled("cancelled while it waited for the first call under its idempotency key"));
+                }
+            }
+            waited += pause;
+            pause = (pause * 2).min(PAUSE_MAX);
+        }
+    }
+
+    async fn look(&self, wanted: Wanted) -> Result<Reservation, Stop> {
+        let gate = self.trip.gate.inner();
+        let (keys, digest, now) = (self.keys.clone(), self.judged.digest().clone(), gate.clock.now());
+        let standing = match wanted {
+            Wanted::Look => gate.store.reservation(keys, digest, now).await,
+            Wanted::Take => {
+                let ttl_ms = self.judged.entry().definition.idempotency.ttl_ms;
+                let new = NewReservation { keys, digest, attempt: self.trip.attempt.id.clone(), ttl_ms };
+                gate.store.reserve(new, now).await
+            }
+        };
+        standing.map_err(|error| match error {
+            StoreError::Limit(message) => store_full(message),
+            other => store_unavailable(&other),
+        })
+    }
+
+    /// Whether the first call's process died and this call may be made all the same; a stop where it may not.
+    async fn is_over(&self, wanted: Wanted, first: &AttemptId, has_waited: bool) -> Result<bool, Stop> {
+        let gate = self.trip.gate.inner();
+        if has_waited {
+            gate.take_over_dead().await;
+        }
+        let unsettled = gate.store.is_unsettled(first.clone()).await.map_err(|error| store_unavailable(&error))?;
+        if !unsettled {
+            return Ok(false);
+        }
+        if !self.judged.entry().definition.may_happen_twice() {
+            return Err(unknown(first));
+        }
+        match wanted {
+            Wanted::Look => Ok(true),
+            // Of several that come for them one gets them, and the others wait for it.
+            Wanted::Take => gate
+                .store
+                .take_keys_over(first.clone(), self.trip.attempt.id.clone())
+                .await
+                .map_err(|error| store_unavailable(&error)),
+        }
+    }
+
+    fn ended(&self, standing: Reservation) -> Stop {
+        let Reservation::Ended { attempt, outcome } = standing else {
+            let error = ErrorObject::new(Code::Conflict, "this idempotency key was used with other arguments");
+            return Stop::Error(error.with_hint("use a new key for a new call"));
+        };
+        match stored::decode(&outcome) {
+            None => Stop::new(Code::Internal, "the stored answer under this idempotency key does not read"),
+            Some(end) => {
+                self.trip.attempt.replays(attempt);
+                Stop::Replay(Box::new(end))
+            }
+        }
     }
 }
 
-/// The first call under the key has no end: either it is under way, or its process died.
-async fn open(trip: Trip<'_>, first: &tollgate_types::AttemptId) -> Result<Stop, Stop> {
-    let unsettled = trip.gate.inner().store.unsettled().await.map_err(|error| store_unavailable(&error))?;
-    if unsettled.iter().any(|one| &one.attempt == first) {
-        let message =
-            format!("the first call under this idempotency key (attempt {first}) was started and never finished");
-        let hint = format!("check whether it happened, then run `tollgate audit settle {first}`");
-        return Ok(Stop::Error(ErrorObject::new(Code::OutcomeUnknown, message).with_hint(hint)));
-    }
-    let mut error = ErrorObject::new(Code::Conflict, "the first call under this idempotency key is still under way");
+fn unknown(first: &AttemptId) -> Stop {
+    let message = format!("the first call under this idempotency key (attempt {first}) was started and never finished");
+    let hint = format!("check whether it happened, then run `tollgate audit settle {first}`");
+    Stop::Error(ErrorObject::new(Code::OutcomeUnknown, message).with_hint(hint))
+}
+
+fn under_way(first: &AttemptId) -> Stop {
+    let message = format!("the first call under this idempotency key (attempt {first}) is still under way");
+    let mut error = ErrorObject::new(Code::Conflict, message);
     error.retryable = true;
-    Ok(Stop::Error(error.with_hint("ask again later with the same key and arguments")))
+    error.retry_after_ms = Some(limits::IDEMPOTENCY_WAIT_MS);
+    Stop::Error(error.with_hint("ask again later with the same key and arguments"))
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate_types::{Code, ErrorObject, Risk, ToolError, ToolOutput, limits};
+use tollgate_types::{Code, Cx, ErrorObject, HandedKey, Risk, ToolError, ToolOutput, limits};
 
 use super::approve::{Cleared, Yes};
 use super::{Stop, budget, cancelled, ledger_unavailable, presentable, replay, store_unavailable};
@@ -42,13 +42,14 @@ pub(crate) async fn run(trip: Trip<'_>, cleared: Cleared) -> Result<Ran, Stop> {
     };
     let gate = trip.gate.inner();
     budget::hold(trip, &cleared).await?; // first: it can be given back, a yes that is used up cannot
+    replay::reserve(trip, &cleared).await?; // before the yes, which is not for an answer that stands already
     use_up(trip, &cleared).await?;
-    replay::reserve(trip, &cleared).await?;
+    let handed = replay::handed(trip, &cleared)?;
     let risk = cleared.entry().definition.risk;
     trip.attempt.started(gate, risk).await.map_err(|error| ledger_unavailable(&error))?;
     let mut tries = 0;
     loop {
-        let ended = once(trip, &cleared).await;
+        let ended = once(trip, &cleared, handed.clone()).await;
         // An error's text is content as well.
         let keep = if gate.policy.now().reads_provenance() { Keep::Texts } else { Keep::Fact };
         let definition = &cleared.entry().definition;
@@ -66,7 +67,12 @@ pub(crate) async fn run(trip: Trip<'_>, cleared: Cleared) -> Result<Ran, Stop> {
                 tries += 1;
                 trip.attempt.retried();
             }
-            Err(error) => return Err(Stop::Error(presentable(gate, error.into()))),
+            Err(error) => {
+                if error.nothing_happened {
+                    trip.attempt.nothing_happened();
+                }
+                return Err(Stop::Error(presentable(gate, error.into())));
+            }
         }
     }
 }
@@ -91,8 +97,8 @@ async fn use_up(trip: Trip<'_>, cleared: &Cleared) -> Result<(), Stop> {
 
 /// One try. A tool whose time is up, or that nobody waits for any more, is told so, and has a moment to end by itself
 /// before it is dropped.
-async fn once(trip: Trip<'_>, cleared: &Cleared) -> Result<ToolOutput, ToolError> {
-    let cx = cleared.cx().clone();
+async fn once(trip: Trip<'_>, cleared: &Cleared, handed_key: Option<HandedKey>) -> Result<ToolOutput, ToolError> {
+    let cx = Cx { handed_key, ..cleared.cx().clone() };
     let (limit, stop) = (cx.deadline, cx.cancellation.clone());
     let mut running = cleared.executor().tool.call(cleared.arguments().clone(), cx);
     let error = tokio::select! {

@@ -93,6 +93,7 @@ fn cx(trip: Trip<'_>, admitted: &Admitted) -> Cx {
         attempt: trip.attempt.id.clone(),
         workspace: Arc::clone(&gate.workspace),
         env: Arc::clone(&gate.env),
+        handed_key: None,
         deadline: Duration::from_millis(admitted.entry().definition.execution.timeout_ms),
         cancellation: trip.cancellation.child_token(),
         progress: trip.call.progress.clone(),

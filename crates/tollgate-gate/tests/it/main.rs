@@ -6,6 +6,7 @@ mod approval;
 mod bounds;
 mod budgets;
 mod ends;
+mod idempotency;
 mod quotas;
 mod record;
 mod replaced;

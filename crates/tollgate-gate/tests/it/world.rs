@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tollgate_gate::{Budget, CallLimit, Gate, GateBuilder, Operator, Quotas, SystemClock};
+use tollgate_gate::{Budget, CallLimit, Gate, GateBuilder, Operator, Quotas, SystemClock, take_over};
 use tollgate_guard::redact::Redactor;
-use tollgate_ledger::{Ledger, Options};
+use tollgate_ledger::{Ledger, Options, Recovery};
 use tollgate_policy::{Policy, Role};
 use tollgate_store::{InstallKey, Store};
 use tollgate_types::{
@@ -49,35 +49,7 @@ impl World {
 
     /// A gate on this folder, as after a restart.
     pub(crate) fn at(folder: TempDir, setup: Setup) -> Self {
-        let clock = setup.clock.unwrap_or_else(|| Arc::new(SystemClock::new()));
-        let options = Options { lock_wait_ms: 100, ..Options::default() };
-        let (ledger, _) = Ledger::open_with(folder.path(), Arc::clone(&clock), options).unwrap();
-        let (ledger, store) = (Arc::new(ledger), Store::new(folder.path()));
-        let key = InstallKey::load(folder.path()).unwrap();
-        let redactor = Redactor::new(key.as_bytes(), setup.secrets);
-        let operator = Operator::new(Arc::clone(&ledger), store.clone(), Arc::clone(&clock));
-        let quotas = match setup.quota_store {
-            Some(store) => Quotas::new(setup.limits, store),
-            None => Quotas::in_process(setup.limits, Arc::clone(&clock)),
-        };
-        let gate = GateBuilder {
-            policy: Policy::new(setup.roles).unwrap(),
-            quotas,
-            budgets: setup.budgets,
-            ledger,
-            store,
-            key,
-            redactor,
-            approvals: setup.channel,
-            clock,
-            workspace: Workspace { root: folder.path().to_owned(), protected: vec![], read_only: vec![] },
-            env: [].into(),
-            environment: None,
-            envelope: setup.envelope,
-            sandbox: "none",
-        }
-        .build(setup.tools)
-        .unwrap();
+        let (gate, operator) = open(folder.path(), setup);
         Self { gate, operator, folder }
     }
 
@@ -110,6 +82,41 @@ impl World {
         let found = self.records().into_iter().find(|record| record["attempt"] == attempt && record["event"] == event);
         found.unwrap_or_else(|| panic!("no `{event}` in {:?}", self.events(outcome)))
     }
+}
+
+/// A gate and a desk on this folder, as a process of its own opens them.
+pub(crate) fn open(folder: &Path, setup: Setup) -> (Gate, Operator) {
+    let clock = setup.clock.unwrap_or_else(|| Arc::new(SystemClock::new()));
+    let options = Options { lock_wait_ms: 100, ..Options::default() };
+    let store = Store::new(folder);
+    let hand_on = |recovery: &Recovery| take_over(&store, recovery);
+    let ledger = Arc::new(Ledger::open_telling(folder, Arc::clone(&clock), options, hand_on).unwrap().0);
+    let key = InstallKey::load(folder).unwrap();
+    let redactor = Redactor::new(key.as_bytes(), setup.secrets);
+    let operator = Operator::new(Arc::clone(&ledger), store.clone(), Arc::clone(&clock));
+    let quotas = match setup.quota_store {
+        Some(store) => Quotas::new(setup.limits, store),
+        None => Quotas::in_process(setup.limits, Arc::clone(&clock)),
+    };
+    let gate = GateBuilder {
+        policy: Policy::new(setup.roles).unwrap(),
+        quotas,
+        budgets: setup.budgets,
+        ledger,
+        store,
+        key,
+        redactor,
+        approvals: setup.channel,
+        clock,
+        workspace: Workspace { root: folder.to_owned(), protected: vec![], read_only: vec![] },
+        env: [].into(),
+        environment: None,
+        envelope: setup.envelope,
+        sandbox: "none",
+    }
+    .build(setup.tools)
+    .unwrap();
+    (gate, operator)
 }
 
 pub(crate) fn records(data_dir: &Path) -> Vec<Value> {

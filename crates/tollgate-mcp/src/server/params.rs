@@ -11,6 +11,8 @@ use super::{Ask, Revision};
 use crate::jsonrpc::{RpcError, present};
 
 pub(super) const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+/// Our own member of a call's `_meta`: the call happens at most once under it (MCP, Base protocol: `_meta` names).
+pub(super) const IDEMPOTENCY_KEY: &str = "tollgate/idempotencyKey";
 const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 /// Marks our own cursors, so that other text is not taken for one.
 const CURSOR_PREFIX: &str = "after:";
@@ -60,6 +62,8 @@ struct Meta<'a> {
     client_capabilities: Option<&'a RawValue>,
     #[serde(rename = "io.modelcontextprotocol/clientInfo", borrow, default, deserialize_with = "present")]
     client_info: Option<&'a RawValue>,
+    #[serde(rename = "tollgate/idempotencyKey", borrow, default, deserialize_with = "present")]
+    idempotency_key: Option<&'a RawValue>,
 }
 
 /// A required part of a stateless request's `_meta` is not there (MCP 2026-07-28, Base protocol: per-request fields).
@@ -167,7 +171,10 @@ impl<'a> Params<'a> {
         let raw = unless_null(self.arguments);
         let is_fit = raw.is_none_or(is_object);
         let arguments = raw.map(|raw| raw.get().to_owned()).unwrap_or_default();
-        Ok(Ask::Call { name, arguments, is_fit, progress_token: self.progress_token()?.map(ToOwned::to_owned) })
+        let key =
+            unless_null(self.meta.idempotency_key).map(|key| self.text(IDEMPOTENCY_KEY, Some(key))).transpose()?;
+        let progress_token = self.progress_token()?.map(ToOwned::to_owned);
+        Ok(Ask::Call { name, arguments, is_fit, key, progress_token })
     }
 
     /// A string or an integer (MCP, Progress).

@@ -1,10 +1,12 @@
 //! JSON-RPC as a client: what we ask, as text; what comes back, sorted and still raw.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
+use tollgate_types::HandedKey;
 
 use crate::jsonrpc::present;
 use crate::server::Revision;
@@ -91,7 +93,7 @@ pub(super) enum Ask<'a> {
     /// A page of its tools.
     List { cursor: Option<&'a str> },
     /// To run a tool.
-    Call { name: &'a str, arguments: &'a Value },
+    Call { name: &'a str, arguments: &'a Value, key: Option<&'a HandedKey> },
 }
 
 impl<'a> Ask<'a> {
@@ -141,7 +143,7 @@ struct Params<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     notifications: Option<Wanted>,
     #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
-    meta: Option<Meta>,
+    meta: Option<Meta<'a>>,
 }
 
 #[derive(Serialize)]
@@ -161,7 +163,10 @@ struct Implementation {
 
 /// MCP 2026-07-28, Base protocol: per-request fields. We declare no capability, so nothing may be asked of us.
 #[derive(Default, Serialize)]
-struct Meta {
+struct Meta<'a> {
+    /// The idempotency key, under the name that the operator gave it.
+    #[serde(flatten)]
+    handed: BTreeMap<&'a str, &'a str>,
     #[serde(rename = "progressToken", skip_serializing_if = "Option::is_none")]
     progress_token: Option<u64>,
     #[serde(rename = "io.modelcontextprotocol/protocolVersion", skip_serializing_if = "Option::is_none")]
@@ -186,9 +191,10 @@ pub(super) fn request(id: &str, number: u64, ask: Ask<'_>, agreed: Option<Revisi
         }
         Ask::Listen => params.notifications = Some(Wanted { tools_list_changed: true }),
         Ask::List { cursor } => params.cursor = cursor,
-        Ask::Call { name, arguments } => {
+        Ask::Call { name, arguments, key } => {
             (params.name, params.arguments) = (Some(name), Some(arguments));
-            params.meta = Some(Meta { progress_token: Some(number), ..Meta::default() });
+            let handed = key.map(|key| (key.name.as_str(), key.value.as_str())).into_iter().collect();
+            params.meta = Some(Meta { progress_token: Some(number), handed, ..Meta::default() });
         }
     }
     if ask.is_stateless(agreed) {
@@ -221,4 +227,23 @@ pub(super) fn reply(id: &str, method: &str) -> Vec<u8> {
         r#""error":{"code":-32601,"message":"Method not found: this client declared no capability"}"#
     };
     format!(r#"{{"jsonrpc":"2.0","id":{id},{body}}}"#).into_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_key_is_handed_on_in_meta_beside_what_the_protocol_wants() {
+        let key = HandedKey { name: "example.com/orderKey".into(), value: "0a-1b".into() };
+        let arguments = json!({});
+        for (agreed, members) in [(Revision::V2025_11_25, 2), (Revision::V2026_07_28, 5)] {
+            let ask = Ask::Call { name: "order", arguments: &arguments, key: Some(&key) };
+            let line: Value = serde_json::from_slice(&request("7", 7, ask, Some(agreed))).unwrap();
+            let meta = line["params"]["_meta"].as_object().unwrap();
+            assert_eq!((meta["example.com/orderKey"].as_str(), meta.len()), (Some("0a-1b"), members), "{line}");
+        }
+    }
 }

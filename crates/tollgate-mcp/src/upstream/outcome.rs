@@ -168,10 +168,13 @@ pub(super) fn explain(server: &str, fault: &Fault) -> ToolError {
         Fault::TooLarge { .. } => ToolError::with_code(Code::ResultTooLarge, message).with_hint("ask for less"),
         Fault::TimedOut { .. } => ToolError::with_code(Code::Timeout, message),
         Fault::Http { status: status @ (401 | 403), .. } => upstream(message)
+            .nothing_happened()
             .with_tool_code(format!("HTTP_{status}"))
             .with_hint("the operator must check the credentials of this server"),
         Fault::Http { status, .. } => upstream(message).with_tool_code(format!("HTTP_{status}")),
-        Fault::Unreachable(_) => upstream(message).with_tool_code("UNREACHABLE").with_hint("ask again later"),
+        Fault::Unreachable(_) => {
+            upstream(message).nothing_happened().with_tool_code("UNREACHABLE").with_hint("ask again later")
+        }
         Fault::Closed(_) | Fault::SessionLost => {
             upstream(message).with_tool_code("BROKEN_OFF").with_hint("ask again later: the server is started again")
         }

@@ -165,7 +165,9 @@ impl Server {
 
     fn down(&self, reason: &str) -> ToolError {
         let message = format!("the server `{}` is down: {reason}", self.config.name);
-        ToolError::with_code(Code::Unavailable, message).with_hint("ask again later, or use another tool")
+        ToolError::with_code(Code::Unavailable, message)
+            .nothing_happened()
+            .with_hint("ask again later, or use another tool")
     }
 
     /// Starts the server, if nobody needed it yet, and waits until its tools are known or it fell.

@@ -39,6 +39,28 @@ async fn arguments_reach_the_door_as_they_came() {
 }
 
 #[tokio::test]
+async fn an_idempotency_key_comes_in_meta() {
+    let (door, _events) = Fixture::new();
+    let mut peer = Peer::handshaken(door.clone(), "2025-11-25").await;
+    for (meta, expected) in [
+        (json!({ "tollgate/idempotencyKey": "订单 17" }), Some("订单 17")),
+        (json!({ "tollgate/idempotencyKey": null }), None),
+        (json!({ "idempotencyKey": "k" }), None),
+    ] {
+        let mut params = call("echo");
+        params["_meta"] = meta;
+        for line in [bare(1, "tools/call", &params), modern(2, "tools/call", &params)] {
+            peer.ask(&line).await;
+            assert_eq!(door.last_call().idempotency_key.as_deref(), expected, "{line}");
+        }
+    }
+    let mut params = call("echo");
+    params["_meta"] = json!({ "tollgate/idempotencyKey": 17 });
+    let answer = peer.ask(&bare(3, "tools/call", &params)).await;
+    assert_eq!(answer["error"]["message"], "Invalid params: `tollgate/idempotencyKey` must be a string");
+}
+
+#[tokio::test]
 async fn a_structured_result_is_given_where_the_revision_can_hold_it() {
     let table = [
         ("2024-11-05", "echo", Value::Null),

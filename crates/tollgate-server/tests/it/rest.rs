@@ -96,6 +96,29 @@ async fn what_is_wrong_with_the_request_itself_has_a_status() {
 }
 
 #[tokio::test]
+async fn a_key_comes_in_the_body_or_in_the_header() {
+    let world = World::new().await;
+    let ask = |header: Option<&str>, body: Option<&str>| {
+        let call = json!({ "tool": "calculate", "arguments": { "expression": "6 * 7" }, "idempotency_key": body });
+        let request = world.client(Method::POST, "/api/v1/calls").json(&call);
+        let request = header.into_iter().fold(request, |request, value| request.header("idempotency-key", value));
+        async { read(request.send().await.unwrap()).await }
+    };
+    let cases = [
+        (Some("\"order-17\""), None, 200, Some(false)),
+        (None, Some("order-17"), 200, Some(true)),
+        (Some("order-17"), Some("order-17"), 200, Some(true)),
+        (Some("\"order-18\""), Some("order-17"), 400, None),
+        (Some("\"order-17"), None, 400, None),
+    ];
+    for (header, body, expected, replayed) in cases {
+        let (status, answer) = ask(header, body).await;
+        assert_eq!((status, answer["replayed"].as_bool()), (expected, replayed), "{header:?} {body:?}: {answer}");
+    }
+    world.end().await;
+}
+
+#[tokio::test]
 async fn tools_are_listed_and_found_by_a_part_of_their_words() {
     let world = World::new().await;
     let (status, all) = world.get("/api/v1/tools").await;

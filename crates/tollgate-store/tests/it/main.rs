@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test may stop at the first surprise")]
 
 mod deliveries;
+mod idempotency;
 mod messages;
 mod sessions;
 mod spending;
@@ -11,8 +12,8 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 use tempfile::TempDir;
 use tollgate_store::{
-    AccessKey, Answer, Approval, ApprovalStatus, Binding, Claim, InstallKey, KeyKind, NewApproval, Reservation,
-    ReservationKey, ResultMeta, Store, StoreError, Taken, Unsettled,
+    AccessKey, Answer, Approval, ApprovalStatus, Binding, Claim, InstallKey, KeyKind, NewApproval, ResultMeta, Store,
+    StoreError, Taken, Unsettled,
 };
 use tollgate_types::{ApprovalId, AttemptId, CallId, Caller, Digest, Permission, Pin, Risk, Surface, uuid_v7};
 
@@ -207,6 +208,7 @@ async fn a_store_of_the_first_format_is_brought_to_this_one() {
     {
         database.execute(&format!("drop table {table}"), []).unwrap();
     }
+    database.execute_batch("drop index idempotency_by_end; alter table idempotency drop column expires").unwrap();
     database.pragma_update(None, "user_version", 1).unwrap();
     drop(database);
 
@@ -233,26 +235,6 @@ async fn of_many_at_once_one_uses_the_yes() {
     });
     let used = futures_util::future::join_all(claims).await;
     assert_eq!(used.into_iter().filter(|used| *used).count(), 1);
-}
-
-#[tokio::test]
-async fn a_key_is_taken_once() {
-    let (_folder, store) = folder();
-    let key = || ReservationKey::new(&caller("bob"), "pay", "order-17");
-    let (first, second) = (AttemptId::new("a1"), AttemptId::new("a2"));
-    let digest = || Digest::new("d");
-    let reserve = |digest, attempt: &AttemptId| store.reserve(key(), digest, attempt.clone(), now());
-    assert_eq!(reserve(digest(), &first).await.unwrap(), Reservation::Fresh);
-    assert_eq!(reserve(digest(), &second).await.unwrap(), Reservation::Open { attempt: first.clone() });
-    assert_eq!(reserve(Digest::new("e"), &second).await.unwrap(), Reservation::OtherArguments);
-    store.fulfil(key(), "the end".into()).await.unwrap();
-    assert_eq!(reserve(digest(), &second).await.unwrap(), Reservation::Ended { outcome: "the end".into() });
-    store.release(vec![first]).await.unwrap();
-    assert_eq!(
-        reserve(digest(), &second).await.unwrap(),
-        Reservation::Ended { outcome: "the end".into() },
-        "ended stays"
-    );
 }
 
 #[tokio::test]

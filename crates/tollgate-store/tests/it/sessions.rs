@@ -1,7 +1,7 @@
 //! Sessions through the store's door: what is stored, what goes, and who may work in one.
 
 use jiff::SignedDuration;
-use tollgate_store::{NewCall, ReservationKey, SessionMeta, StepKind, Store, StoreError};
+use tollgate_store::{NewCall, NewReservation, ReservationKey, SessionMeta, StepKind, Store, StoreError};
 use tollgate_types::{ApprovalId, AttemptId, Digest, limits, uuid_v7};
 
 use crate::{caller, folder, now};
@@ -95,19 +95,23 @@ async fn a_key_is_remembered_for_as_long_as_a_session_waits_on_it() {
     let (_folder, store) = folder();
     store.add_session(meta("s", None)).await.unwrap();
     store.add_step("s", (1, StepKind::Turn), "t".into(), vec![call(Some("mine"))], now()).await.unwrap();
+    let new = |key: &str, attempt: &str| NewReservation {
+        keys: vec![ReservationKey::new(&caller("bob"), "pay", key)],
+        digest: Digest::new("d"),
+        attempt: AttemptId::new(attempt),
+        ttl_ms: limits::IDEMPOTENCY_TTL_MS,
+    };
     for key in ["mine", "other"] {
-        let key = ReservationKey::new(&caller("bob"), "pay", key);
-        store.reserve(key.clone(), Digest::new("d"), AttemptId::new("a"), now()).await.unwrap();
-        store.fulfil(key, "the end".into()).await.unwrap();
+        store.reserve(new(key, "a"), now()).await.unwrap();
+        store.fulfil(AttemptId::new("a"), "the end".into(), now()).await.unwrap();
     }
     let later = now() + SignedDuration::from_hours(48);
-    let third = ReservationKey::new(&caller("bob"), "pay", "third");
-    store.reserve(third.clone(), Digest::new("d"), AttemptId::new("b"), later).await.unwrap();
+    store.reserve(new("third", "b"), later).await.unwrap();
     assert_eq!(store.key_holder(&caller("bob"), "mine").await.unwrap(), Some(AttemptId::new("a")));
     assert_eq!(store.key_holder(&caller("bob"), "other").await.unwrap(), None);
     assert_eq!(store.key_holder(&caller("eve"), "mine").await.unwrap(), None);
     store.keep_outcome("s", (1, 0), "told".into(), later).await.unwrap();
-    store.reserve(third, Digest::new("d"), AttemptId::new("c"), later).await.unwrap();
+    store.reserve(new("third", "c"), later).await.unwrap();
     assert_eq!(store.key_holder(&caller("bob"), "mine").await.unwrap(), None);
 }
 
@@ -154,6 +158,7 @@ async fn a_store_of_the_second_format_is_brought_to_this_one() {
     for table in ["sessions", "session_steps", "session_calls", "spending", "spending_held", "deliveries", "messages"] {
         database.execute(&format!("drop table {table}"), []).unwrap();
     }
+    database.execute_batch("drop index idempotency_by_end; alter table idempotency drop column expires").unwrap();
     database.pragma_update(None, "user_version", 2).unwrap();
     drop(database);
     let store = Store::new(folder.path());

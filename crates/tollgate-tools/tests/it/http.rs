@@ -11,7 +11,7 @@ use axum::routing::any;
 use serde_json::{Value, json};
 use tollgate_guard::client::{Client, Origin};
 use tollgate_tools::{HeaderValue, HttpSpec, HttpTool, HttpToolError};
-use tollgate_types::{Code, Cx, Secret, SourceKind, Tool as _, ToolDefinition, ToolError, ToolOutput};
+use tollgate_types::{Code, Cx, HandedKey, Secret, SourceKind, Tool as _, ToolDefinition, ToolError, ToolOutput};
 
 use crate::support::{call, cx, text};
 
@@ -61,6 +61,7 @@ async fn answer(request: Request) -> Response<Body> {
                 "body": String::from_utf8_lossy(&body),
                 "type": header("content-type"),
                 "key": header("x-key"),
+                "handed": [header("idempotency-key"), header("paypal-request-id")],
                 "authorization": header("authorization"),
             });
             reply(200, "application/json", &echo.to_string())
@@ -118,6 +119,22 @@ async fn arguments_fill_the_path_then_the_query_or_the_body() {
         let error = tool.check(&json!({"city": city}), &cx).unwrap_err();
         assert_eq!((error.code, error.details[0].path.as_str()), (Code::InvalidArguments, "/city"));
     }
+}
+
+#[tokio::test]
+async fn a_key_is_handed_on_as_a_header() {
+    let tool = tool("POST", &format!("{}/v1/{{city}}", server().await)).unwrap();
+    let handed = |name: &str| HandedKey { name: name.into(), value: "0a-1b".into() };
+    for (name, expected) in
+        [("Idempotency-Key", json!(["\"0a-1b\"", null])), ("PayPal-Request-Id", json!([null, "0a-1b"]))]
+    {
+        let cx = Cx { handed_key: Some(handed(name)), ..cx(std::path::Path::new("/"), Vec::new()) };
+        let echo = call(&tool, json!({"city": "北京"}), &cx).await.unwrap().structured.unwrap();
+        assert_eq!(echo["handed"], expected);
+    }
+    let cx = Cx { handed_key: Some(handed("x-key")), ..cx(std::path::Path::new("/"), Vec::new()) };
+    let error = call(&tool, json!({"city": "北京"}), &cx).await.unwrap_err();
+    assert_eq!((error.tool_code.as_deref(), error.nothing_happened), (Some("NOT_CONFIGURED"), true));
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tollgate_tools::{ProgramTool, ProgramToolError, program_files};
-use tollgate_types::{Code, Cx, SourceKind, Tool as _, ToolDefinition, ToolError, ToolOutput};
+use tollgate_types::{Code, Cx, HandedKey, SourceKind, Tool as _, ToolDefinition, ToolError, ToolOutput};
 
 use crate::support::{call, cx, text};
 
@@ -91,6 +91,9 @@ async fn a_program_gets_its_folder_and_its_environment_and_no_more() {
     let output = call(&tool(&["tools/show"], folder.path()), json!({}), &cx).await.unwrap();
     let name = folder.path().file_name().unwrap().to_str().unwrap();
     assert_eq!(text(&output), format!("{name}|你好|"));
+    cx.handed_key = Some(HandedKey { name: "GREETING".into(), value: "0a-1b".into() });
+    let output = call(&tool(&["tools/show"], folder.path()), json!({}), &cx).await.unwrap();
+    assert_eq!(text(&output), format!("{name}|0a-1b|"), "an idempotency key is one more variable");
 }
 
 #[tokio::test]

@@ -61,6 +61,7 @@ pub(crate) fn cx(root: &Path, protected: Vec<PathBuf>) -> Cx {
         attempt: AttemptId::new("0192f0c1-0000-7000-8000-000000000001"),
         workspace: Arc::new(Workspace { root: root.to_owned(), protected, read_only: vec![] }),
         env: Arc::new(tollgate_sandbox::base_env()),
+        handed_key: None,
         deadline: Duration::from_secs(30),
         cancellation: CancellationToken::new(),
         progress: Progress::none(),

@@ -14,6 +14,7 @@ use tollgate::store::{KeyKind, Store};
 use tollgate::{Clock, SystemClock};
 use tollgate_server::keys;
 
+use super::super::told;
 use super::Finding;
 use super::program::word;
 use super::secrets::{OTHERS, WEBHOOK};
@@ -149,10 +150,7 @@ async fn unsettled(data_dir: &Path) -> Option<Finding> {
     }
     match store.unsettled().await {
         Ok(open) if open.is_empty() => None,
-        Ok(open) => {
-            let found = format!("{} call(s) were started and never finished: what became of them?", open.len());
-            Some(Finding::ailing("unsettled calls", found, "tollgate audit settle"))
-        }
+        Ok(open) => Some(Finding::ailing("unsettled calls", told(&open), "tollgate audit settle")),
         Err(error) => {
             let path = word(&data_dir.join("store.db").display().to_string());
             let mend = format!("the store may be lost without losing the record: mv {path} {path}.broken");

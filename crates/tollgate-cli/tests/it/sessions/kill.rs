@@ -143,7 +143,7 @@ async fn after_the_tool_ran_and_before_that_was_stored() {
     database.execute("update session_calls set outcome = null", []).unwrap();
     database.execute("delete from session_steps where seq = 3", []).unwrap();
     // Long after, when other keys are forgotten.
-    database.execute("update idempotency set created = 1", []).unwrap();
+    database.execute("update idempotency set expires = 1", []).unwrap();
     house.expect(&free(&["call", "note", r#"{"text":"other"}"#, "--idempotency-key", "k"]), 0).await;
     assert_eq!(house.ran(), [line("once"), line("other")]);
 
