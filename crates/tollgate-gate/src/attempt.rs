@@ -37,6 +37,8 @@ pub(crate) struct Attempt {
 struct Known {
     tool: Option<Arc<CatalogEntry>>,
     repairs: Vec<Repair>,
+    /// The hash of the policy that decided.
+    policy: Option<String>,
     approval: Option<ApprovalId>,
     has_keys: bool,
     nothing_happened: bool,
@@ -100,6 +102,7 @@ impl Attempt {
         entry.caller = Some(Arc::clone(&self.caller));
         entry.kind = Some(self.kind);
         entry.sandbox = Some(gate.sandbox);
+        entry.policy = Some(known.policy.clone().unwrap_or_else(|| gate.policy.now().hash().to_owned()));
         entry.approval = known.approval.clone();
         match &known.tool {
             None => {
@@ -159,6 +162,7 @@ impl Attempt {
         let mut known = self.known();
         entry.repairs.clone_from(&known.repairs);
         known.has_decided = true;
+        known.policy = Some(policy_hash.to_owned());
         known.pending.push(entry);
     }
 

@@ -4,10 +4,11 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use serde_json::Value;
 use tollgate_policy::{Circumstances, Decision, Origins, Policy, PolicyError, Provenance};
-use tollgate_types::{Caller, Said, ToolDefinition};
+use tollgate_types::{Caller, Said, ToolDefinition, ToolError, ToolOutput};
 
 use crate::gate::Inner;
 use crate::links;
+use crate::memory::Keep;
 
 /// The policy of now.
 pub(crate) struct Standing(RwLock<Arc<Policy>>);
@@ -69,6 +70,18 @@ impl Inner {
             Some(refused) => decision.max(refused),
             None => decision,
         }
+    }
+
+    /// A tool has answered a caller. An error's text is content as well.
+    pub(crate) fn heard(
+        &self,
+        caller: &Caller,
+        tool: &ToolDefinition,
+        arguments: &Value,
+        answer: &Result<ToolOutput, ToolError>,
+    ) {
+        let keep = if self.policy.now().reads_provenance() { Keep::Texts } else { Keep::Fact };
+        self.memory.answered(caller, tool, arguments, answer, keep);
     }
 
     fn circumstances<'a>(&'a self, is_tainted: bool, provenance: Provenance<'a>) -> Circumstances<'a> {

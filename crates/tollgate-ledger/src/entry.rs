@@ -139,7 +139,7 @@ pub struct Entry {
     /// What the tool needs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub permission: Option<Permission>,
-    /// The hash of the policy that decided.
+    /// The hash of the policy that decided, or would.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policy: Option<String>,
     /// What policy said.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tollgate_store::{NewReservation, Reservation, ReservationKey, StoreError};
-use tollgate_types::{AttemptId, Code, ErrorObject, HandedKey, Violation, limits};
+use tollgate_types::{AttemptId, Code, End, ErrorObject, HandedKey, ToolOutput, Violation, limits};
 
 use super::approve::Cleared;
 use super::judge::Judged;
@@ -182,6 +182,12 @@ impl Waiting<'_> {
             None => Stop::new(Code::Internal, "the stored answer under this idempotency key does not read"),
             Some(end) => {
                 self.trip.attempt.replays(attempt);
+                if let End::Done(result) = &end {
+                    // A session that is told it again may hear it for the first time.
+                    let said = ToolOutput { content: result.content.clone(), structured: result.structured.clone() };
+                    let (caller, tool) = (&self.trip.attempt.caller, &self.judged.entry().definition);
+                    self.trip.gate.inner().heard(caller, tool, self.judged.arguments(), &Ok(said));
+                }
                 Stop::Replay(Box::new(end))
             }
         }

@@ -8,7 +8,6 @@ use tollgate_types::{Code, Cx, ErrorObject, HandedKey, Risk, ToolError, ToolOutp
 use super::approve::{Cleared, Yes};
 use super::{Stop, budget, cancelled, ledger_unavailable, presentable, replay, store_unavailable};
 use crate::gate::Trip;
-use crate::memory::Keep;
 
 /// What a tool returned.
 pub(crate) struct Ran {
@@ -50,10 +49,8 @@ pub(crate) async fn run(trip: Trip<'_>, cleared: Cleared) -> Result<Ran, Stop> {
     let mut tries = 0;
     loop {
         let ended = once(trip, &cleared, handed.clone()).await;
-        // An error's text is content as well.
-        let keep = if gate.policy.now().reads_provenance() { Keep::Texts } else { Keep::Fact };
         let definition = &cleared.entry().definition;
-        gate.memory.answered(&trip.attempt.caller, definition, cleared.arguments(), &ended, keep);
+        gate.heard(&trip.attempt.caller, definition, cleared.arguments(), &ended);
         match ended {
             Ok(output) => {
                 trip.attempt.came_to(definition.came_to(output.structured.as_ref()));

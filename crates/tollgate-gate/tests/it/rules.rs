@@ -216,6 +216,16 @@ async fn a_value_that_only_the_outside_said_asks() {
 }
 
 #[tokio::test]
+async fn an_answer_that_is_said_again_counts_as_heard() {
+    let world = world(NAMED);
+    let fetch = || Call::tool("fetch", json!({})).with_idempotency_key("k");
+    assert_eq!(world.gate.call(&developer().with_session("one"), fetch()).await.status(), Status::Done);
+    let two = developer().with_session("two");
+    assert!(world.gate.call(&two, fetch()).await.replayed);
+    assert_eq!(world.gate.call(&two, Call::tool("pay", json!({"amount": 9000}))).await.status(), Status::Waiting);
+}
+
+#[tokio::test]
 async fn what_a_tool_said_counts_and_what_it_repeats_does_not() {
     let said = |text: &'static str| move |_: Value, _| async move { Ok(ToolOutput::text(text)) };
     let amount = json!({"type": "object", "properties": {"amount": {}}});
