@@ -1,6 +1,7 @@
 //! What is known of one trip, and its records. It outlives every stage, so that a refused, cancelled or panicking call
 //! is closed with all that was learned of it.
 
+use std::borrow::Cow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -25,6 +26,8 @@ pub(crate) struct Attempt {
     pub(crate) id: AttemptId,
     pub(crate) caller: Arc<Caller>,
     pub(crate) call_id: CallId,
+    /// The same as records say it: whoever asks may write anything there.
+    recorded_id: CallId,
     name: String,
     kind: CallKind,
     parent: Option<AttemptId>,
@@ -65,10 +68,15 @@ impl Attempt {
     ) -> Result<Self, LedgerError> {
         let id = AttemptId::new(uuid_v7(gate.clock.now()));
         let call_id = if call.id.as_str().is_empty() { CallId::new(id.as_str()) } else { call.id.clone() };
+        let recorded_id = match gate.redactor.text(call_id.as_str()) {
+            Cow::Borrowed(_) => call_id.clone(),
+            Cow::Owned(clean) => CallId::new(clean),
+        };
         let attempt = Self {
             id,
             caller,
             call_id,
+            recorded_id,
             name: call.name.clone(),
             kind: call.kind,
             parent: call.parent.clone(),
@@ -96,8 +104,7 @@ impl Attempt {
     /// A record of this attempt with everything that each of its records says.
     fn entry(&self, gate: &Inner, event: Event) -> Entry {
         let known = self.known();
-        let call_id = CallId::new(gate.redactor.text(self.call_id.as_str()));
-        let mut entry = Entry::new(event, &self.id, &call_id);
+        let mut entry = Entry::new(event, &self.id, &self.recorded_id);
         entry.parent = self.parent.clone();
         entry.caller = Some(Arc::clone(&self.caller));
         entry.kind = Some(self.kind);
