@@ -127,6 +127,9 @@ impl From<tollgate::OperatorError> for Failure {
             tollgate::OperatorError::Store(StoreError::NotFound(_) | StoreError::Conflict(_)) => {
                 Self::usage(message).hint("`tollgate approvals list --all` lists them")
             }
+            tollgate::OperatorError::Store(StoreError::NotTyped { .. }) => {
+                Self::usage(message).hint("give it with --typed")
+            }
             tollgate::OperatorError::NotUnsettled(_) => {
                 Self::usage(message).hint("`tollgate audit settle` lists those that are")
             }

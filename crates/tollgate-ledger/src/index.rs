@@ -4,6 +4,7 @@
 
 mod batch;
 mod find;
+mod part;
 mod places;
 mod tables;
 

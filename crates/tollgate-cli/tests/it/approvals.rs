@@ -103,3 +103,16 @@ fn of_many_processes_one_has_the_yes() {
         answers.into_iter().map(|answer| answer.wait_with_output().unwrap().status.code().unwrap()).collect();
     assert_eq!(answered.iter().filter(|code| **code == 0).count(), 1, "{answered:?}");
 }
+
+#[test]
+fn what_must_be_typed_is_said_and_then_typed() {
+    let shop = Shop::with(&CONFIG.replace("command", "security = { typed_confirmation = \"/to\" }\ncommand"));
+    let waiting = shop.tollgate(&["call", "deploy", r#"{"to":"生产"}"#]).json();
+    let id = waiting["waiting"]["id"].as_str().unwrap();
+    for typed in [&[][..], &["--typed", "staging"]] {
+        let refused = shop.tollgate(&[&["approvals", "approve", id], typed].concat());
+        assert_eq!(refused.code, 2, "{}", refused.stderr);
+        assert!(refused.stderr.contains("`生产`") && refused.stderr.contains("--typed"), "{}", refused.stderr);
+    }
+    assert_eq!(shop.tollgate(&["approvals", "approve", id, "--typed", "生产"]).code, 0);
+}

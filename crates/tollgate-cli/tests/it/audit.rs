@@ -289,6 +289,13 @@ fn records_are_taken_out_whole() {
     let parquet = std::fs::read(shop.path().join("a.parquet")).unwrap();
     assert!(parquet.starts_with(b"PAR1") && parquet.ends_with(b"PAR1"));
     assert_eq!(export(&["csv", "--out", "nowhere/a.csv"]).code, 2);
+    for format in ["jsonl", "parquet"] {
+        // Whoever hangs up has had enough.
+        let mut command = shop.command(&["audit", "export", "--format", format]);
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        assert!(command.stdout(writer).status().unwrap().success(), "{format}");
+    }
     assert_eq!(export(&["xml"]).code, 2);
     let names: Vec<_> = std::fs::read_dir(shop.path()).unwrap().map(|it| it.unwrap().file_name()).collect();
     assert_eq!(names.len(), 2, "nothing half-written stays: {names:?}");

@@ -90,9 +90,10 @@ fn number(cell: &Cell) -> Option<i64> {
     }
 }
 
+/// What the disk or the reader said stays what it was.
 fn other(error: ParquetError) -> io::Error {
     match error {
-        ParquetError::External(source) => io::Error::other(source),
+        ParquetError::External(source) => source.downcast().map_or_else(io::Error::other, |error| *error),
         error => io::Error::other(error),
     }
 }

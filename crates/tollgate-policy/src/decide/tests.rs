@@ -235,7 +235,7 @@ fn where_a_path_leads_counts() {
     policy.compile(&tool).unwrap();
     let arguments = json!({"items": [{"path": "data/link/a"}], "text": "data/link/b"});
     let lead = |place: Option<&str>| {
-        let places = place.map(|place| vec![place.to_owned(), format!("/work/{place}")]);
+        let places = place.map(|place| vec![place.to_owned(), format!("/elsewhere/{place}")]);
         let refused = policy.refuses_lead(&tool, &arguments, |path| {
             assert_eq!(path, "data/link/a", "only what means a path is followed");
             places.clone()
