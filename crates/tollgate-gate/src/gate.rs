@@ -162,7 +162,8 @@ impl Gate {
         if self.inner.tasks.len() > CALLS_UNDER_WAY_MAX {
             call.refusal.get_or_insert_with(busy);
         }
-        let task = self.inner.tasks.spawn(async move { gate.pass(caller, call, cancellation, depth).await });
+        // Boxed: a trip is large, and would be moved with every step on its way to the runtime.
+        let task = self.inner.tasks.spawn(Box::pin(async move { gate.pass(caller, call, cancellation, depth).await }));
         drop(place);
         async move {
             let outcome = task.await.unwrap_or_else(|_| Attempt::unheard(call_id, name));
