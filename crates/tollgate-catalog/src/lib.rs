@@ -26,9 +26,11 @@ mod idempotency;
 mod nearest;
 mod register;
 mod registry;
+mod schedule;
 pub mod schema;
 
 pub use dialect::to_definition;
 pub use nearest::{nearest, unknown_tool};
 pub use register::{RegisterError, pin};
 pub use registry::{Catalog, Entry, Resolved};
+pub use schedule::{Lanes, Schedule};

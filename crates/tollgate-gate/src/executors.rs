@@ -4,9 +4,10 @@
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use tokio::sync::Semaphore;
 use tollgate_catalog::Entry;
 use tollgate_types::{Concurrency, Tool};
+
+use crate::turnstile::Turnstile;
 
 /// One executor with its turnstile.
 pub(crate) struct Executor {
@@ -15,7 +16,7 @@ pub(crate) struct Executor {
     /// What runs.
     pub(crate) tool: Arc<dyn Tool>,
     /// How many runs may overlap.
-    pub(crate) turnstile: Semaphore,
+    pub(crate) turnstile: Arc<Turnstile>,
 }
 
 /// Executors by name.
@@ -30,7 +31,7 @@ impl Executors {
             Concurrency::Sequential => 1,
         };
         let name = definition.name.clone();
-        let executor = Executor { entry, tool, turnstile: Semaphore::new(permits) };
+        let executor = Executor { entry, tool, turnstile: Turnstile::new(permits) };
         self.0.write().unwrap_or_else(PoisonError::into_inner).insert(name, Arc::new(executor));
     }
 

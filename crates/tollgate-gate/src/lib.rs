@@ -8,6 +8,7 @@
 //! The executors sit in a private map: nothing else in the house can run one.
 
 mod attempt;
+mod batch;
 mod budget;
 mod builder;
 mod clock;
@@ -23,6 +24,7 @@ mod stage;
 mod standing;
 mod stored;
 mod takeover;
+mod turnstile;
 
 pub use budget::{Budget, BudgetReport};
 pub use builder::{BuildError, GateBuilder, RegisterError};

@@ -26,6 +26,10 @@ pub const TOOL_TIMEOUT_MS_MAX: u64 = 24 * 60 * 60 * 1000;
 pub const TOOL_CONCURRENT_MAX: usize = 5;
 /// Calls under way in one gate, those that tools make included; more are told to come back.
 pub const CALLS_UNDER_WAY_MAX: usize = 1_024;
+/// Calls of one batch that are under way at once.
+pub const BATCH_CALLS_AT_ONCE_MAX: usize = 16;
+/// Calls of one batch; those beyond it are refused.
+pub const BATCH_CALLS_MAX: usize = 10_000;
 /// How deep calls may be nested that tools make.
 pub const CALL_DEPTH_MAX: u32 = 8;
 /// What a call may cost, and a budget hold.

@@ -258,6 +258,10 @@ pub struct Execution {
     pub concurrency: Concurrency,
     /// How many runs may overlap.
     pub max_concurrent: usize,
+    /// JSON Pointers into the arguments, to what a call works on, such as `/path`. Calls of one batch that work on the same
+    /// thing run in their order, unless all of them read.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub resources: Vec<String>,
 }
 
 impl Default for Execution {
@@ -268,6 +272,7 @@ impl Default for Execution {
             retryable_errors: Vec::new(),
             concurrency: Concurrency::Parallel,
             max_concurrent: limits::TOOL_CONCURRENT_MAX,
+            resources: Vec::new(),
         }
     }
 }

@@ -30,9 +30,9 @@ pub(crate) async fn run(trip: Trip<'_>, cleared: Cleared) -> Result<Ran, Stop> {
     let executor = Arc::clone(cleared.executor());
     let wait = cleared.cx().deadline;
     let _turn = tokio::select! {
-        turn = tokio::time::timeout(wait, executor.turnstile.acquire()) => match turn {
-            Ok(Ok(turn)) => turn,
-            Ok(Err(_)) | Err(_) => {
+        turn = tokio::time::timeout(wait, executor.turnstile.turn(&trip.attempt.caller.subject)) => match turn {
+            Ok(turn) => turn,
+            Err(_) => {
                 let error = ErrorObject::new(Code::Unavailable, "the tool is busy: its earlier calls have not ended");
                 return Err(Stop::Error(error.with_hint("ask again later")));
             }
