@@ -48,6 +48,8 @@ struct Known {
     is_charged: bool,
     came_to: Option<Units>,
     has_decided: bool,
+    /// What the call is called where it may go in circles.
+    circle: Option<u64>,
     has_started: bool,
     retries: u32,
     replayed: Option<AttemptId>,
@@ -203,6 +205,11 @@ impl Attempt {
         self.known().replayed = Some(first);
     }
 
+    /// The call counts among those that may not end in the same way for ever.
+    pub(crate) fn repeats(&self, call: u64) {
+        self.known().circle = Some(call);
+    }
+
     /// One more try.
     pub(crate) fn retried(&self) {
         self.known().retries += 1;
@@ -275,6 +282,9 @@ impl Attempt {
         } else if known.is_charged && known.has_started {
             // What stays noted as held is spent, and nobody's to give back.
             let _ = gate.store.keep_spent(self.id.clone(), known.came_to).await;
+        }
+        if let Some(call) = known.circle {
+            gate.circles.ended(&self.caller, call, risk, &end, gate.clock.monotonic());
         }
         let tool = known.tool.map_or(self.name, |tool| tool.definition.name.clone());
         Outcome {

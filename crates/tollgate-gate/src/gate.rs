@@ -21,10 +21,11 @@ use tollgate_wire::repair;
 use crate::attempt::{Attempt, Received};
 use crate::budget::Budget;
 use crate::builder::RegisterError;
+use crate::circles::Circles;
 use crate::executors::Executors;
 use crate::memory::Memory;
 use crate::quota::Quotas;
-use crate::stage::{Stop, admit, approve, budget, find, judge, replay, run, shape, validate};
+use crate::stage::{Stop, admit, approve, budget, circles, find, judge, replay, run, shape, validate};
 use crate::standing::Standing;
 
 /// When to come back, where too many calls are under way.
@@ -42,6 +43,7 @@ pub(crate) struct Inner {
     pub(crate) executors: Executors,
     pub(crate) policy: Standing,
     pub(crate) memory: Memory,
+    pub(crate) circles: Circles,
     pub(crate) quotas: Quotas,
     pub(crate) budgets: Vec<Budget>,
     pub(crate) ledger: Arc<Ledger>,
@@ -66,6 +68,7 @@ impl Gate {
             executors: Executors::default(),
             policy: Standing::new(builder.policy),
             memory: Memory::default(),
+            circles: Circles::default(),
             quotas: builder.quotas,
             budgets: builder.budgets,
             ledger: builder.ledger,
@@ -273,6 +276,7 @@ async fn stages(
     admit::take_turn(trip, &admitted).await?; // how often, before anything costs more than a count
     let valid = validate::validate(trip, admitted, parsed)?; // policy, approval and tool see one value
     let judged = judge::judge(trip, valid)?; // by the policy of now
+    circles::look(trip, &judged)?; // nobody is asked for what brought the same so often
     replay::recall(trip, &judged).await?; // what was answered under this key needs no second yes
     budget::look(trip, &judged).await?; // no human is asked about what cannot be paid
     let cleared = approve::approve(trip, judged).await?; // a human, where the policy asks for one

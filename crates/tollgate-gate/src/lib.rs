@@ -11,6 +11,7 @@ mod attempt;
 mod batch;
 mod budget;
 mod builder;
+mod circles;
 mod clock;
 mod executors;
 mod gate;

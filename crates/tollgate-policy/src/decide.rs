@@ -119,6 +119,11 @@ impl Policy {
         self.grants.iter().map(|(name, grant)| (name.clone(), grant.roles.clone())).collect()
     }
 
+    /// How often in a row the same call of this role may end in the same way; none stands for ever.
+    pub fn repeats(&self, role: &str) -> Option<u32> {
+        Some(self.grants.get(role)?.repeats?.get())
+    }
+
     /// Compiles a tool's `security.allowed_paths` and `security.blocked_patterns`, and keeps them under its name.
     /// To be called when the tool is registered: calls of a tool with rules that were not compiled are denied.
     ///

@@ -1,6 +1,7 @@
 //! A role as it is enforced: its inheritance resolved, its globs compiled.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 
 use globset::{Candidate, Glob, GlobSet, GlobSetBuilder};
 use serde_json::{Value, json};
@@ -23,6 +24,7 @@ pub(crate) struct Grant {
     pub(crate) permission: Permission,
     pub(crate) risk: Risk,
     pub(crate) ask: Ask,
+    pub(crate) repeats: Option<NonZeroU32>,
     /// What the policy's hash is made of.
     pub(crate) canonical: Value,
 }
@@ -47,13 +49,17 @@ impl Grant {
         let permission = chain.iter().find_map(|role| role.permission).unwrap_or(Permission::Read);
         let risk = chain.iter().find_map(|role| role.risk).unwrap_or(Risk::Read);
         let ask = chain.iter().find_map(|role| role.ask).unwrap_or_default();
-        let canonical = json!({
+        let repeats = chain.iter().find_map(|role| role.repeats);
+        let mut canonical = json!({
             "ask": ask.as_str(), "exclude": exclude, "permission": permission.as_str(), "risk": risk.as_str(),
             "tools": tools,
         });
+        if let Some(repeats) = repeats {
+            canonical.as_object_mut().map(|role| role.insert("repeats".to_owned(), json!(repeats)));
+        }
         let (tools, exclude) = (compile(&role.name, &tools)?, compile(&role.name, &exclude)?);
         let roles = chain.iter().map(|role| role.name.clone()).collect();
-        Ok(Self { tools, exclude, roles, permission, risk, ask, canonical })
+        Ok(Self { tools, exclude, roles, permission, risk, ask, repeats, canonical })
     }
 
     /// Whether the role names a tool.

@@ -1,5 +1,7 @@
 //! A role as it is written: what it names, and what it leaves to its parent.
 
+use std::num::NonZeroU32;
+
 use serde::{Deserialize, Serialize};
 use tollgate_types::{Permission, Risk};
 
@@ -30,6 +32,9 @@ pub struct Role {
     /// When a human is asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ask: Option<Ask>,
+    /// How often in a row the same call may end in the same way within a session; unsaid: for ever.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub repeats: Option<NonZeroU32>,
 }
 
 impl Role {
@@ -89,6 +94,13 @@ impl Role {
     #[must_use]
     pub fn ask(mut self, ask: Ask) -> Self {
         self.ask = Some(ask);
+        self
+    }
+
+    /// The same role with a limit on calls that end as before.
+    #[must_use]
+    pub fn repeats(mut self, times: NonZeroU32) -> Self {
+        self.repeats = Some(times);
         self
     }
 

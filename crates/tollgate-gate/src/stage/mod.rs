@@ -3,6 +3,7 @@
 pub(crate) mod admit;
 pub(crate) mod approve;
 pub(crate) mod budget;
+pub(crate) mod circles;
 pub(crate) mod find;
 pub(crate) mod judge;
 pub(crate) mod replay;

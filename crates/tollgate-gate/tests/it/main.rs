@@ -6,6 +6,7 @@ mod approval;
 mod batches;
 mod bounds;
 mod budgets;
+mod circles;
 mod ends;
 mod idempotency;
 mod quotas;

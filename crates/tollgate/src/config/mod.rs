@@ -309,6 +309,8 @@ struct RoleSchema {
     risk: Option<tollgate_types::Risk>,
     /// From where on a human is asked: `default`, `never`, `write` or `always`.
     ask: Option<String>,
+    /// How often in a row the same call may end in the same way within a session, before it is refused as `no_progress`.
+    repeats: Option<std::num::NonZeroU32>,
 }
 
 /// A configuration with the file it came from.
@@ -418,7 +420,7 @@ impl Loaded {
         for (name, table) in &self.config.roles {
             let role: tollgate_policy::Role =
                 serde_path_to_error::deserialize(table.get_ref().clone()).map_err(|e| {
-                    let hint = "a role has tools, exclude, inherits, permission, risk and ask";
+                    let hint = "a role has tools, exclude, inherits, permission, risk, ask and repeats";
                     self.inner_fault(table, &format!("roles.{name}"), &e, hint)
                 })?;
             roles.push(role.named(name));
