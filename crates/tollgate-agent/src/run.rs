@@ -6,7 +6,7 @@ mod event;
 mod kept;
 mod repetition;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use tollgate_types::{Caller, CancellationToken, Code, Door, ErrorObject, Risk, Said, ToolDefinition, limits};
@@ -65,10 +65,16 @@ pub struct Agent {
 struct Offer {
     lowered: Lowered,
     names: Vec<String>,
-    /// Those that change nothing, so that their calls may happen again.
-    reads: HashSet<String>,
+    tools: HashMap<String, Arc<ToolDefinition>>,
     /// Tools of the door that the options leave out. A model may know their names; they must not run.
     withheld: HashSet<String>,
+}
+
+impl Offer {
+    /// Whether the tool changes nothing, so that its calls may happen again.
+    fn reads(&self, tool: &str) -> bool {
+        self.tools.get(tool).is_some_and(|tool| tool.risk == Risk::Read)
+    }
 }
 
 impl Agent {
@@ -227,7 +233,7 @@ impl Agent {
                 on_event(&answer.event());
                 return Ok(answer);
             }
-            let results = self.call_all(&turn.calls, &offer.withheld, on_event).await?;
+            let results = self.call_all(&turn.calls, offer, on_event).await?;
             let signatures = turn.calls.iter().zip(&results).map(|(call, result)| (call, result.text.as_str()));
             let stuck = repetition.take(signatures);
             self.compare(&turn, results, &mut differences, on_event);
@@ -256,11 +262,10 @@ impl Agent {
             return Err(RunError::UnknownTools { names: missing });
         }
         let lowered = lower(&offered).map_err(|e| ModelError::Config { reason: e.to_string() })?;
-        let reads = offered.iter().filter(|tool| tool.risk == Risk::Read).map(|tool| tool.name.clone()).collect();
         Ok(Offer {
             lowered,
             names: offered.iter().map(|tool| tool.name.clone()).collect(),
-            reads,
+            tools: offered.into_iter().map(|tool| (tool.name.clone(), tool)).collect(),
             withheld: withheld.into_iter().map(|tool| tool.name.clone()).collect(),
         })
     }
@@ -299,7 +304,7 @@ impl Agent {
         self.history.push_turn(&mut turn);
         self.record(|| Line::Turn { round, turn: turn.clone() })?;
         if let Some(session) = &mut self.session {
-            session.turn(round, &turn, |tool| offer.reads.contains(tool)).await?;
+            session.turn(round, &turn, |tool| offer.reads(tool)).await?;
         }
         on_event(&Event::Turn { round, turn: turn.clone() });
         Ok(turn)

@@ -1,26 +1,27 @@
 //! The calls of one turn, side by side.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
+use tollgate_catalog::{Lanes, Schedule};
 use tollgate_types::{Call, Caller, Door, ErrorObject, Outcome, Status};
-use tollgate_wire::{Message, ModelCall};
+use tollgate_wire::{Message, ModelCall, repair};
 
-use super::{Agent, Event, OpenQuestion, RunError, refusal};
+use super::{Agent, Event, Offer, OpenQuestion, RunError, refusal};
 use crate::record::{Line, ResultRecord};
 use crate::session::{Kept, Session, SessionError};
 
 impl Agent {
-    /// Runs those that have no result yet, a few at once; all results come back in call order. Each goes into the
+    /// Runs those that have no result yet, a few at once, and those that would get into each other's way in their order; all
+    /// results come back in call order. Each goes into the
     /// history, the recording and the session as soon as it is there, so that none is lost when the run is cancelled; in the
     /// end they stand in call order in the history as well. When one of them cannot be kept, or waits for a human, the
     /// other calls of the turn still come to their end.
     pub(super) async fn call_all(
         &mut self,
         calls: &[ModelCall],
-        withheld: &HashSet<String>,
+        offer: &Offer,
         on_event: &mut (dyn FnMut(&Event) + Send),
     ) -> Result<Vec<ResultRecord>, RunError> {
         let said = Arc::new(self.said());
@@ -28,14 +29,16 @@ impl Agent {
         let mut pause = Pause::default();
         let mut slots = session.as_ref().map(Session::results).unwrap_or_default();
         slots.resize(calls.len(), None);
-        let missing: Vec<bool> = slots.iter().map(Option::is_none).collect();
-        let mut waiting =
-            calls.iter().enumerate().zip(missing).filter_map(|(call, is_missing)| is_missing.then_some(call));
+        let mut schedule = Schedule::new(calls.iter().map(|call| lanes(offer, call)));
         let mut running = FuturesUnordered::new();
         loop {
             while running.len() < options.calls_at_once_max.max(1) {
-                let Some((at, call)) = waiting.next() else { break };
-                let refused = refusal(at, call, &options.tool_choice, withheld);
+                let Some(at) = schedule.begin() else { break };
+                let Some(call) = calls.get(at).filter(|_| slots.get(at).is_some_and(Option::is_none)) else {
+                    schedule.end(at);
+                    continue;
+                };
+                let refused = refusal(at, call, &options.tool_choice, &offer.withheld);
                 if refused.is_none() {
                     on_event(&Event::CallStarted {
                         call_id: call.id.clone(),
@@ -51,6 +54,7 @@ impl Agent {
                 running.push(async move { (at, ask(door, caller, session, at, asked).await) });
             }
             let Some((at, asked)) = running.next().await else { break };
+            schedule.end(at);
             let (outcome, kept) = match asked {
                 Ok(asked) => asked,
                 Err(error) => {
@@ -79,6 +83,13 @@ impl Agent {
         history.repair();
         Ok(slots.into_iter().map(Option::unwrap_or_default).collect())
     }
+}
+
+/// What a call uses that others of its turn may use too.
+fn lanes(offer: &Offer, call: &ModelCall) -> Lanes {
+    let Some(tool) = offer.tools.get(&call.name) else { return Lanes::default() };
+    let arguments = repair::arguments(&call.arguments).ok();
+    Lanes::of(tool, arguments.as_ref().map(|parsed| &parsed.value))
 }
 
 /// One call to the door, kept in the session where there is one.

@@ -70,7 +70,7 @@ impl Agent {
         on_event: &mut (dyn FnMut(&Event) + Send),
     ) -> Result<(), RunError> {
         if let Some(calls) = self.session.as_ref().and_then(Session::open_calls) {
-            self.call_all(&calls, &offer.withheld, on_event).await?;
+            self.call_all(&calls, offer, on_event).await?;
         }
         Ok(())
     }
