@@ -9,6 +9,7 @@
 
 #![expect(clippy::print_stdout, reason = "its output is its purpose")]
 
+mod batch;
 mod disk;
 mod gate;
 mod policy;
@@ -46,6 +47,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     let mut rows = redact::measure();
     if !is_redaction_only {
+        rows.push(batch::measure());
         rows.extend(calls(&folder, tollgate.as_deref())?);
     }
     told(&rows, is_markdown)

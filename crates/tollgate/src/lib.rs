@@ -56,7 +56,7 @@ pub use reloads::Reloads;
 pub use subset::Subset;
 pub use tollgate::Tollgate;
 pub use tollgate_agent as agent;
-pub use tollgate_catalog::Catalog;
+pub use tollgate_catalog::{Catalog, Lanes, Schedule};
 pub use tollgate_gate::{BudgetReport, Gate, Operator, OperatorError, SystemClock, Verdict};
 pub use tollgate_guard::check as check_url;
 pub use tollgate_guard::redact;

@@ -54,6 +54,11 @@ impl Tollgate {
         self.gate.call_until(caller, call, cancellation).await
     }
 
+    /// Takes many calls from request to recorded outcome: [`Gate::call_many`].
+    pub async fn call_many(&self, caller: &Caller, calls: Vec<Call>) -> Vec<Outcome> {
+        self.gate.call_many(caller, calls).await
+    }
+
     /// The tools that `caller` may use, by name.
     pub async fn list(&self, caller: &Caller) -> Vec<Arc<ToolDefinition>> {
         self.door().list(caller).await

@@ -80,7 +80,11 @@ impl Typed for EditFile {
             risk: Risk::Write,
             permission: Permission::Write,
             undo: Undo::BeforeImage,
-            execution: Execution { concurrency: Concurrency::Sequential, ..Execution::default() },
+            execution: Execution {
+                concurrency: Concurrency::Sequential,
+                resources: words(&["/path"]),
+                ..Execution::default()
+            },
             errors: codes(&[
                 ("NO_MATCH", "old_text is not in the file; the hint names the nearest lines"),
                 ("AMBIGUOUS", "old_text is there more than once; the message names the lines"),

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use tollgate_types::{Category, Cx, Output as Shape, Permission, Risk, ToolDefinition, ToolError};
+use tollgate_types::{Category, Cx, Execution, Output as Shape, Permission, Risk, ToolDefinition, ToolError};
 
 use super::lines::{Wanted, window};
 use super::workspace::Confined;
@@ -78,6 +78,7 @@ impl Typed for ReadFile {
             annotations: READS,
             risk: Risk::Read,
             permission: Permission::Read,
+            execution: Execution { resources: words(&["/path"]), ..Execution::default() },
             output: Shape { max_length: SHOWN_CHARS_MAX, ..Shape::default() },
             errors: codes(&[
                 ("NOT_FOUND", "nothing has this path; the hint names the nearest"),

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use tollgate_types::{Annotations, Category, Cx, Permission, Risk, ToolDefinition, ToolError, Undo};
+use tollgate_types::{Annotations, Category, Cx, Execution, Permission, Risk, ToolDefinition, ToolError, Undo};
 
 use super::atomic::{self, Before};
 use super::place::{Kind, Place};
@@ -62,6 +62,7 @@ impl Typed for WriteFile {
             risk: Risk::Write,
             permission: Permission::Write,
             undo: Undo::BeforeImage,
+            execution: Execution { resources: words(&["/path"]), ..Execution::default() },
             errors: codes(&[
                 ("EXISTS", "the file exists and overwrite is false"),
                 ("IS_FOLDER", "the path is a folder"),
