@@ -1,17 +1,17 @@
 //! `audit/checkpoints`: the file of signed checkpoints, one a line. It knows how they are kept and thinned out; when one is
 //! signed, and over what, is the notary's.
 
-use std::fs::{self, File};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::FileExt;
+use std::fs::File;
+use std::io;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
 use crate::LedgerError;
+use crate::disk::{Access, Opened, open_regular, private_file};
 use crate::line::Head;
 use crate::note::{Checkpoint, Doubt, NOTE_BYTES_MAX, Signer, VerifierKey, node, node_text};
-use crate::segment::{Folder, open_regular, private_file, sync_dir};
+use crate::segment::Folder;
 use crate::tree::Frontier;
 
 /// The file's name in messages.
@@ -97,31 +97,31 @@ pub(crate) struct Last {
 
 /// The file of checkpoints.
 pub(crate) struct Checkpoints {
-    folder: PathBuf,
+    folder: Folder,
 }
 
 impl Checkpoints {
     pub(crate) fn of(folder: &Folder) -> Self {
-        Self { folder: folder.path().to_owned() }
+        Self { folder: folder.clone() }
     }
 
     fn path(&self) -> PathBuf {
-        self.folder.join(NAME)
+        self.folder.path().join(NAME)
     }
 
     /// The file whose lock is the right to sign. Whoever takes it and a turn at the ledger takes it first.
     pub(crate) fn lock_file(&self) -> io::Result<File> {
-        let path = self.folder.join("checkpoints.lock");
+        let path = self.folder.path().join("checkpoints.lock");
         open_regular(private_file().read(true).write(true).create(true).truncate(false), &path)
     }
 
     /// The same, for readers who may not write here.
     pub(crate) fn lock_file_to_read(&self) -> io::Result<File> {
-        open_regular(private_file().read(true), &self.folder.join("checkpoints.lock"))
+        open_regular(private_file().read(true), &self.folder.path().join("checkpoints.lock"))
     }
 
-    fn open(&self) -> Result<Option<File>, LedgerError> {
-        match open_regular(private_file().read(true), &self.path()) {
+    fn open(&self) -> Result<Option<Box<Opened>>, LedgerError> {
+        match self.folder.disk().open(&self.path(), Access::Read) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             opened => opened.map(Some).map_err(LedgerError::io("read its checkpoints")),
         }
@@ -130,8 +130,7 @@ impl Checkpoints {
     /// The whole file; none when there is none.
     pub(crate) fn read(&self) -> Result<Option<Vec<u8>>, LedgerError> {
         let Some(file) = self.open()? else { return Ok(None) };
-        let mut bytes = Vec::new();
-        file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(LedgerError::io("read its checkpoints"))?;
+        let bytes = file.read_from(0, FILE_BYTES_MAX + 1).map_err(LedgerError::io("read its checkpoints"))?;
         if bytes.len() as u64 > FILE_BYTES_MAX {
             return Err(damaged(0, 0, "the file of checkpoints is too long to be one"));
         }
@@ -142,11 +141,8 @@ impl Checkpoints {
     pub(crate) fn last(&self, key: &VerifierKey) -> Result<Option<Last>, LedgerError> {
         let Some(file) = self.open()? else { return Ok(None) };
         let read = || -> io::Result<(u64, Vec<u8>)> {
-            let len = file.metadata()?.len();
-            let start = len.saturating_sub(3 * LINE_BYTES_MAX as u64);
-            let mut bytes = vec![0; usize::try_from(len - start).unwrap_or_default()];
-            file.read_exact_at(&mut bytes, start)?;
-            Ok((start, bytes))
+            let start = file.len()?.saturating_sub(3 * LINE_BYTES_MAX as u64);
+            Ok((start, file.read_from(start, 3 * LINE_BYTES_MAX as u64)?))
         };
         let (start, bytes) = read().map_err(LedgerError::io("read its checkpoints"))?;
         let mut lines = Vec::new();
@@ -202,8 +198,8 @@ impl Checkpoints {
     }
 
     /// The file, no longer than `end`.
-    fn cut(&self, end: u64) -> io::Result<File> {
-        let file = open_regular(private_file().write(true), &self.path())?;
+    fn cut(&self, end: u64) -> io::Result<Box<Opened>> {
+        let file = self.folder.disk().open(&self.path(), Access::Write)?;
         file.set_len(end)?;
         Ok(file)
     }
@@ -222,21 +218,22 @@ impl Checkpoints {
     }
 
     fn replace(&self, bytes: &[u8]) -> io::Result<()> {
-        let aside = self.folder.join("checkpoints.new");
-        let mut file = open_regular(private_file().write(true).create(true).truncate(true), &aside)?;
-        file.write_all(bytes)?;
-        file.sync_all()?;
-        fs::rename(aside, self.path())?;
-        sync_dir(&self.folder)
+        let (disk, aside) = (self.folder.disk(), self.folder.path().join("checkpoints.new"));
+        let file = disk.open(&aside, Access::Replace)?;
+        file.write_all_at(bytes, 0)?;
+        file.sync_data()?;
+        disk.rename(&aside, &self.path())?;
+        disk.sync_dir(self.folder.path())
     }
 
     /// Puts the file aside because the sequence cannot be continued. Returns its new name.
     pub(crate) fn retire(&self) -> io::Result<Option<String>> {
         let mut names = (1..).map(|count| format!("checkpoints-{count}.old"));
-        match names.find(|name| !self.folder.join(name).exists()) {
+        let path = self.folder.path();
+        match names.find(|name| !path.join(name).exists()) {
             Some(name) if self.path().exists() => {
-                fs::rename(self.path(), self.folder.join(&name))?;
-                sync_dir(&self.folder)?;
+                self.folder.disk().rename(&self.path(), &path.join(&name))?;
+                self.folder.disk().sync_dir(path)?;
                 Ok(Some(name))
             }
             Some(_) | None => Ok(None),

@@ -3,7 +3,6 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::path::Path;
 
 use tollgate_types::limits::LEDGER_LOCK_WAIT_MS;
 
@@ -43,10 +42,10 @@ pub(crate) struct Claims {
 impl Claims {
     /// Reads them before the records, so that there are at least the records that they cover. None for a ledger that
     /// never had a checkpoint, when nobody asks for one.
-    pub(crate) fn read(data_dir: &Path, folder: &Folder, trust: &Trust) -> Result<Option<Self>, LedgerError> {
+    pub(crate) fn read(folder: &Folder, trust: &Trust) -> Result<Option<Self>, LedgerError> {
         let own = match &trust.key {
             Some(key) => Some(key.clone()),
-            None => KeyFile::of(data_dir).load_any()?.map(|signer| signer.verifier().clone()),
+            None => KeyFile::of(folder).load_any()?.map(|signer| signer.verifier().clone()),
         };
         let file = read_file(folder)?;
         let Some(key) = own else {

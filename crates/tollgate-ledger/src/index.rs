@@ -17,9 +17,10 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 use tollgate_types::limits::LEDGER_LOCK_WAIT_MS;
 
 use crate::LedgerError;
+use crate::disk::{open_regular, private_file};
 use crate::line::Head;
 use crate::lines::Lines;
-use crate::segment::{Folder, open_regular, private_file};
+use crate::segment::Folder;
 use batch::Batch;
 use tables::{INDICES, Position, TABLES, VERSION};
 
@@ -161,8 +162,7 @@ impl Index {
         let segments = self.folder.existing_segments()?;
         let mut lengths = Vec::with_capacity(segments.len());
         for first in segments {
-            let file = self.folder.open_to_read(first).map_err(LedgerError::io("be read"))?;
-            lengths.push((first, file.metadata().map_err(LedgerError::io("be read"))?.len()));
+            lengths.push((first, self.folder.len_of(first).map_err(LedgerError::io("be read"))?));
         }
         let Some(&end) = lengths.last() else { return Ok(()) };
         let total = lengths.iter().map(|(_, len)| len).sum();
@@ -216,7 +216,7 @@ impl Index {
     fn check(&self, position: &Position) -> Result<(), Trouble> {
         let file = self.folder.open_to_read(position.segment).map_err(|_| Trouble::Stale)?;
         let start = position.offset.checked_sub(SEAL_BYTES).ok_or(Trouble::Stale)?;
-        let mut lines = Lines::new(&file, start, position.offset);
+        let mut lines = Lines::new(file.as_ref(), start, position.offset);
         let line = lines.next().map_err(LedgerError::io("be read"))?.filter(|line| line.is_whole);
         let hash = line.and_then(|line| crate::line::hash_said(line.bytes));
         if hash == Some(position.hash) { Ok(()) } else { Err(Trouble::Stale) }

@@ -1,26 +1,27 @@
 //! The key that signs checkpoints: made once per data folder, readable by its owner alone.
 
-use std::fs;
-use std::io::{self, Read, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use ring::rand::{SecureRandom, SystemRandom};
 
 use crate::LedgerError;
+use crate::disk::{Access, create_dir};
 use crate::note::{Signer, VerifierKey};
-use crate::segment::{create_dir, open_regular, private_file, sync_dir};
+use crate::segment::Folder;
 
 /// What a key file may hold at most.
 const KEY_BYTES_MAX: u64 = 1024;
 
 /// `data_dir/keys/ledger.key`.
-pub(crate) struct KeyFile {
+pub(crate) struct KeyFile<'a> {
+    ledger: &'a Folder,
     folder: PathBuf,
 }
 
-impl KeyFile {
-    pub(crate) fn of(data_dir: &Path) -> Self {
-        Self { folder: data_dir.join("keys") }
+impl<'a> KeyFile<'a> {
+    pub(crate) fn of(ledger: &'a Folder) -> Self {
+        Self { ledger, folder: ledger.data_dir().join("keys") }
     }
 
     fn path(&self) -> PathBuf {
@@ -46,21 +47,20 @@ impl KeyFile {
     }
 
     fn read(&self, path: &Path) -> Result<Option<Signer>, LedgerError> {
-        let mut text = String::new();
-        let file = match open_regular(private_file().read(true), path) {
+        let file = match self.ledger.disk().open(path, Access::Read) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             opened => opened.map_err(LedgerError::io("read its key"))?,
         };
-        file.take(KEY_BYTES_MAX).read_to_string(&mut text).map_err(LedgerError::io("read its key"))?;
-        let signer = Signer::parse(&text).ok_or_else(|| LedgerError::Key { path: path.to_owned() })?;
-        Ok(Some(signer))
+        let bytes = file.read_from(0, KEY_BYTES_MAX).map_err(LedgerError::io("read its key"))?;
+        let signer = std::str::from_utf8(&bytes).ok().and_then(Signer::parse);
+        signer.map(Some).ok_or_else(|| LedgerError::Key { path: path.to_owned() })
     }
 
     /// Makes a key, or takes the one that was made and not put to use. Nothing counts on it before [`KeyFile::adopt`], so
     /// that a key and its first checkpoint are there both or neither, whenever a process dies.
     pub(crate) fn prepare(&self) -> Result<Signer, LedgerError> {
         let making = LedgerError::io;
-        create_dir(&self.folder).map_err(making("make its key"))?;
+        create_dir(self.ledger.disk(), &self.folder).map_err(making("make its key"))?;
         let path = self.new_path();
         // One that was not finished is none.
         if let Ok(Some(signer)) = self.read(&path) {
@@ -73,10 +73,10 @@ impl KeyFile {
         let name = format!("tollgate/{:016x}", u64::from_be_bytes(id));
         let signer = Signer::new(&name, &seed).ok_or_else(|| LedgerError::Key { path: path.clone() })?;
         let write = || {
-            let mut file = private_file().write(true).create(true).truncate(true).open(&path)?;
-            writeln!(file, "{}", signer.secret_text())?;
-            file.sync_all()?;
-            sync_dir(&self.folder)
+            let file = self.ledger.disk().open(&path, Access::Replace)?;
+            file.write_all_at(format!("{}\n", signer.secret_text()).as_bytes(), 0)?;
+            file.sync_data()?;
+            self.ledger.disk().sync_dir(&self.folder)
         };
         write().map_err(making("make its key"))?;
         Ok(signer)
@@ -84,18 +84,22 @@ impl KeyFile {
 
     /// From now on the prepared key is the ledger's.
     pub(crate) fn adopt(&self) -> Result<(), LedgerError> {
-        let adopt = || fs::rename(self.new_path(), self.path()).and_then(|()| sync_dir(&self.folder));
-        adopt().map_err(LedgerError::io("make its key"))
+        self.rename(&self.new_path(), &self.path()).map_err(LedgerError::io("make its key"))
     }
 
     /// Puts a key aside that is not to be used any more.
     pub(crate) fn retire(&self) -> Result<(), LedgerError> {
         let retire =
             || match (1..).map(|count| self.folder.join(format!("ledger-{count}.key.old"))).find(|it| !it.exists()) {
-                Some(old) if self.path().exists() => fs::rename(self.path(), old).and_then(|()| sync_dir(&self.folder)),
+                Some(old) if self.path().exists() => self.rename(&self.path(), &old),
                 Some(_) | None => Ok(()),
             };
         retire().map_err(LedgerError::io("put its key aside"))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.ledger.disk().rename(from, to)?;
+        self.ledger.disk().sync_dir(&self.folder)
     }
 }
 
@@ -104,6 +108,6 @@ impl KeyFile {
 /// # Errors
 /// [`LedgerError::NoKey`] when there is none yet, or that it cannot be read.
 pub fn verifier_key(data_dir: &Path) -> Result<VerifierKey, LedgerError> {
-    let signer = KeyFile::of(data_dir).load()?.ok_or(LedgerError::NoKey)?;
+    let signer = KeyFile::of(&Folder::of(data_dir)).load()?.ok_or(LedgerError::NoKey)?;
     Ok(signer.verifier().clone())
 }

@@ -12,6 +12,7 @@ use tokio::sync::watch;
 
 use crate::boot::{self, Boot, Boots, DeadBoot};
 use crate::checkpoints::Checkpoints;
+use crate::disk::{Disk, SystemDisk};
 use crate::entry::Batch;
 use crate::notary::Notary;
 use crate::opening::Opening;
@@ -76,8 +77,8 @@ impl Seq {
     }
 }
 
-/// The limits of an open ledger, for tests that want them smaller, and what its records say of this process.
-#[derive(Debug, Clone, Copy)]
+/// The limits of an open ledger and its disk, for tests that want others, and what its records say of this process.
+#[derive(Debug, Clone)]
 pub struct Options {
     /// A segment's length at which the next one begins.
     pub segment_bytes_max: u64,
@@ -89,6 +90,8 @@ pub struct Options {
     pub checkpointing: Checkpointing,
     /// What happens when the ledger is not as it was proved to be.
     pub on_damage: OnDamage,
+    /// Where it is written; a product has the system's.
+    pub disk: Arc<dyn Disk>,
 }
 
 impl Default for Options {
@@ -99,6 +102,7 @@ impl Default for Options {
             sandbox: None,
             checkpointing: Checkpointing::default(),
             on_damage: OnDamage::Refuse,
+            disk: Arc::new(SystemDisk),
         }
     }
 }
@@ -141,8 +145,9 @@ impl Ledger {
         options: Options,
         tell: impl FnOnce(&Recovery) -> std::io::Result<()>,
     ) -> Result<(Self, Recovery), LedgerError> {
-        let folder = Folder::create(data_dir).map_err(LedgerError::io("create its folder"))?;
-        let boots = Boots::create(data_dir).map_err(LedgerError::io("create its boot folder"))?;
+        let folder =
+            Folder::create(Arc::clone(&options.disk), data_dir).map_err(LedgerError::io("create its folder"))?;
+        let boots = Boots::create(&folder).map_err(LedgerError::io("create its boot folder"))?;
         let lock = folder.lock_file().map_err(LedgerError::io("open its lock"))?;
         let now = clock.now();
         let id = BootId::new(uuid_v7(now));
@@ -150,15 +155,16 @@ impl Ledger {
         let signing_turn = patiently(options.lock_wait_ms, || Turn::take(&signing))?;
         let turn = patiently(options.lock_wait_ms, || Turn::take(&lock))?;
         let dead = boots.dead().map_err(LedgerError::io("look for dead processes"))?;
-        let opening = Opening { data_dir, folder: &folder, now, has_living: dead.has_living };
+        let opening = Opening { folder: &folder, now, has_living: dead.has_living };
         let (writer, standing) = opening.open(&id, &options)?;
         let boot = boots.enter(&id, writer.position()).map_err(LedgerError::io("write its boot file"))?;
         drop((turn, signing_turn));
-        let (path, signed) = (boot.path().to_owned(), standing.last.checkpoint.size);
+        let (mark, disk) = (boot.path().to_owned(), Arc::clone(&options.disk));
+        let signed = standing.last.checkpoint.size;
         let notary = Notary::new(folder.clone(), standing, Arc::clone(&clock))?;
         let checkpoints = notary.told();
         let schedule = Schedule::new(notary, signed, Arc::clone(&clock), options.checkpointing);
-        let syncer = Syncer::start(Box::new(move || boot::sync(&path)), Some(schedule))
+        let syncer = Syncer::start(Box::new(move || boot::sync(disk.as_ref(), &mark)), Some(schedule))
             .map_err(LedgerError::io("start the thread that syncs"))?;
         syncer.wrote(writer.last_seq());
         let shared = Arc::new(Shared {

@@ -35,6 +35,7 @@ mod attempt;
 mod boot;
 mod checkpoints;
 mod claims;
+mod disk;
 mod entry;
 mod error;
 mod export;
@@ -61,6 +62,7 @@ mod verify;
 mod writer;
 
 pub use attempt::{Asker, Attempt, Events, OPEN, Ruling};
+pub use disk::{Access, Disk, DiskFile, FileState, Sealing, SystemDisk};
 pub use entry::{Abridged, DecisionRef, Entry, Event, OutcomeRef, ToolRef, abridge, abridge_json};
 pub use error::LedgerError;
 pub use export::ExportFormat;

@@ -1,10 +1,9 @@
 //! Reading lines of a stretch of a file, in bounded memory and without moving the file's own position.
 
 use std::borrow::Borrow;
-use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
-use std::os::unix::fs::FileExt;
 
+use crate::disk::Opened;
 use crate::line::{self, Flaw, Head, LINE_BYTES_MAX, Link};
 
 const BUFFER_BYTES: usize = 128 * 1024;
@@ -32,7 +31,7 @@ pub(crate) struct Lines<F> {
     next: u64,
 }
 
-impl<F: Borrow<File>> Lines<F> {
+impl<F: Borrow<Opened>> Lines<F> {
     pub(crate) fn new(file: F, from: u64, to: u64) -> Self {
         // A stretch is often one record long; a big buffer for it would cost more than the reading.
         let capacity = usize::try_from(to.saturating_sub(from)).unwrap_or(BUFFER_BYTES).clamp(1, BUFFER_BYTES);
@@ -64,7 +63,7 @@ struct Stretch<F> {
     end: u64,
 }
 
-impl<F: Borrow<File>> Read for Stretch<F> {
+impl<F: Borrow<Opened>> Read for Stretch<F> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let left = usize::try_from(self.end.saturating_sub(self.position)).unwrap_or(usize::MAX);
         let wanted = left.min(buffer.len());
@@ -83,7 +82,7 @@ pub(crate) struct Walk {
 }
 
 /// Follows the chain from `head`, whose record ends at `from`, as long as each line continues it.
-pub(crate) fn walk(file: &File, from: u64, to: u64, mut head: Head) -> io::Result<Walk> {
+pub(crate) fn walk(file: &Opened, from: u64, to: u64, mut head: Head) -> io::Result<Walk> {
     let mut lines = Lines::new(file, from, to);
     let mut end = from;
     while let Some(line) = lines.next()? {
@@ -98,7 +97,7 @@ pub(crate) fn walk(file: &File, from: u64, to: u64, mut head: Head) -> io::Resul
 
 /// Whether what stands in the stretch can be what a dying writer or a lost page left: no line is finished, or there are
 /// zeros where data never reached the disk. Anything that holds a sealed record was put there by somebody.
-pub(crate) fn is_torn(file: &File, from: u64, to: u64) -> io::Result<bool> {
+pub(crate) fn is_torn(file: &Opened, from: u64, to: u64) -> io::Result<bool> {
     let mut lines = Lines::new(file, from, to);
     let (mut has_end, mut has_zero) = (false, false);
     while let Some(line) = lines.next()? {
@@ -112,7 +111,7 @@ pub(crate) fn is_torn(file: &File, from: u64, to: u64) -> io::Result<bool> {
 }
 
 /// The number, from 1, of the line that begins at `position`.
-pub(crate) fn line_number(file: &File, position: u64) -> io::Result<u64> {
+pub(crate) fn line_number(file: &Opened, position: u64) -> io::Result<u64> {
     let mut lines = Lines::new(file, 0, position);
     let mut number = 1;
     while let Some(line) = lines.next()? {

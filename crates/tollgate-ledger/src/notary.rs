@@ -2,7 +2,6 @@
 //! nothing of when; that is the schedule's.
 
 use std::fs::File;
-use std::path::Path;
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
@@ -46,13 +45,13 @@ pub(crate) struct Notary {
     checkpoints: Checkpoints,
     signer: Signer,
     signing: File,
-    disk: Disk,
+    written: Written,
     clock: Arc<dyn Clock>,
     told: watch::Sender<Option<Arc<str>>>,
 }
 
 /// The segments, and how they are brought to the disk.
-struct Disk {
+struct Written {
     folder: Folder,
     // A lock of its own: that of the writer may be held by this very process.
     turn: File,
@@ -67,8 +66,8 @@ pub(crate) struct Standing {
 
 impl Standing {
     /// The key of this data folder and its last checkpoint, both made when there are none. Called with the right to sign.
-    pub(crate) fn open(data_dir: &Path, folder: &Folder, now: Timestamp) -> Result<Self, LedgerError> {
-        let (keys, checkpoints) = (KeyFile::of(data_dir), Checkpoints::of(folder));
+    pub(crate) fn open(folder: &Folder, now: Timestamp) -> Result<Self, LedgerError> {
+        let (keys, checkpoints) = (KeyFile::of(folder), Checkpoints::of(folder));
         if let Some(signer) = keys.load()? {
             let gone = || damaged(1, 0, "the checkpoints are gone");
             let last = checkpoints.last(signer.verifier())?.ok_or_else(gone)?;
@@ -89,13 +88,8 @@ impl Standing {
     }
 
     /// Another key and another sequence, which begins where `from` ends: the old ones say what is not so any more.
-    pub(crate) fn anew(
-        data_dir: &Path,
-        folder: &Folder,
-        now: Timestamp,
-        from: Option<Kept>,
-    ) -> Result<Self, LedgerError> {
-        let (keys, checkpoints) = (KeyFile::of(data_dir), Checkpoints::of(folder));
+    pub(crate) fn anew(folder: &Folder, now: Timestamp, from: Option<Kept>) -> Result<Self, LedgerError> {
+        let (keys, checkpoints) = (KeyFile::of(folder), Checkpoints::of(folder));
         checkpoints.retire().map_err(LedgerError::io("put its checkpoints aside"))?;
         keys.retire()?;
         let signer = keys.prepare()?;
@@ -119,8 +113,8 @@ impl Notary {
         let signing = checkpoints.lock_file().map_err(LedgerError::io("open its lock"))?;
         let turn = folder.lock_file().map_err(LedgerError::io("open its lock"))?;
         let told = watch::Sender::new((last.checkpoint.size > 0).then(|| last.note.into()));
-        let disk = Disk { folder, turn, segment: None };
-        Ok(Self { checkpoints, signer, signing, disk, clock, told })
+        let written = Written { folder, turn, segment: None };
+        Ok(Self { checkpoints, signer, signing, written, clock, told })
     }
 
     /// The latest note that this process signed or found.
@@ -134,8 +128,8 @@ impl Notary {
         let _signing = patiently(WAIT_MS, || Turn::take(&self.signing))?;
         let gone = || damaged(1, 0, "the checkpoints are gone");
         let last = self.checkpoints.last(self.signer.verifier())?.ok_or_else(gone)?;
-        let (segments, len) = self.disk.sync()?;
-        let grown = Grown::from(&self.disk.folder, &last.kept, &segments, len)?;
+        let (segments, len) = self.written.sync()?;
+        let grown = Grown::from(&self.written.folder, &last.kept, &segments, len)?;
         let signed = Signed { size: grown.head.seq, is_behind: grown.is_behind };
         let now = self.clock.now();
         let is_due = match why {
@@ -151,7 +145,7 @@ impl Notary {
     }
 }
 
-impl Disk {
+impl Written {
     /// Brings all that was written up to now to the disk. Says which segments there are, and how long the last one is.
     fn sync(&mut self) -> Result<(Vec<u64>, u64), LedgerError> {
         let looking = || LedgerError::io("look at its segments");
@@ -219,7 +213,7 @@ impl Grown {
 
     fn read(&mut self, segment: &Segment, from: u64, to: u64, is_last: bool) -> Result<(), LedgerError> {
         let reading = || LedgerError::io("read what a checkpoint shall cover");
-        let mut lines = Lines::new(&segment.file, from, to);
+        let mut lines = Lines::new(segment.file.as_ref(), from, to);
         while let Some(line) = lines.next().map_err(reading())? {
             if self.frontier.size() >= self.size_max {
                 self.is_behind = true;
@@ -230,7 +224,7 @@ impl Grown {
             let Some((link, leaf)) = link.and_then(|link| Some((link, line::bytes_of(&link.head.hash)?))) else {
                 // What a dying writer left is the next writer's to mend.
                 let torn = line.start;
-                if is_last && is_torn(&segment.file, torn, to).map_err(reading())? {
+                if is_last && is_torn(segment.file.as_ref(), torn, to).map_err(reading())? {
                     return Ok(());
                 }
                 return Err(segment.damaged(torn, self.head.seq + 1, "the line does not continue the chain"));

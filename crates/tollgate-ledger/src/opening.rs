@@ -1,7 +1,5 @@
 //! What is found when the ledger is opened, compared with what the last checkpoint says of it.
 
-use std::path::Path;
-
 use jiff::Timestamp;
 use tollgate_types::BootId;
 
@@ -25,7 +23,6 @@ pub enum OnDamage {
 
 /// One opening, within the right to sign and a turn at the ledger.
 pub(crate) struct Opening<'a> {
-    pub(crate) data_dir: &'a Path,
     pub(crate) folder: &'a Folder,
     pub(crate) now: Timestamp,
     pub(crate) has_living: bool,
@@ -34,7 +31,7 @@ pub(crate) struct Opening<'a> {
 impl Opening<'_> {
     pub(crate) fn open(&self, id: &BootId, options: &Options) -> Result<(Writer, Standing), LedgerError> {
         let unproven = if self.has_living { Unproven::Keep } else { Unproven::Cut };
-        let opened = Standing::open(self.data_dir, self.folder, self.now)
+        let opened = Standing::open(self.folder, self.now)
             .and_then(|standing| Ok((tail::find_beyond(self.folder, &standing.last, unproven)?, standing)));
         let is_damage = |error: &LedgerError| matches!(error, LedgerError::Damaged { .. } | LedgerError::Key { .. });
         let (tail, standing, accepted) = match opened {
@@ -65,11 +62,11 @@ impl Opening<'_> {
             return Err(LedgerError::InUse);
         }
         let from = self.newest_that_holds()?;
-        Standing::anew(self.data_dir, self.folder, self.now, from)
+        Standing::anew(self.folder, self.now, from)
     }
 
     fn newest_that_holds(&self) -> Result<Option<Kept>, LedgerError> {
-        let Ok(Some(signer)) = KeyFile::of(self.data_dir).load() else { return Ok(None) };
+        let Ok(Some(signer)) = KeyFile::of(self.folder).load() else { return Ok(None) };
         let bytes = Checkpoints::of(self.folder).read()?.unwrap_or_default();
         for line in bytes.split(|byte| *byte == b'\n').rev() {
             if let Ok(kept) = Kept::parse(line, signer.verifier())

@@ -52,7 +52,7 @@ pub struct Since {
 pub fn prove(data_dir: &Path, seq: u64, since: Option<&str>) -> Result<Proof, LedgerError> {
     let folder = Folder::of(data_dir);
     folder.existing_segments()?;
-    let key = KeyFile::of(data_dir).load_any()?.ok_or(LedgerError::NoKey)?.verifier().clone();
+    let key = KeyFile::of(&folder).load_any()?.ok_or(LedgerError::NoKey)?.verifier().clone();
     let last = Checkpoints::of(&folder).last(&key)?.ok_or_else(|| damaged(1, 0, "the checkpoints are gone"))?.kept;
     let Checkpoint { size, root, .. } = last.checkpoint;
     let Some(index) = seq.checked_sub(1).filter(|index| *index < size) else {
@@ -113,8 +113,8 @@ impl Reading {
         let (mut head, mut wanted) = (Head::GENESIS, None);
         for first in folder.existing_segments()? {
             let file = folder.open_to_read(first).map_err(reading())?;
-            let len = file.metadata().map_err(reading())?.len();
-            let mut lines = Lines::new(&file, 0, len);
+            let len = file.len().map_err(reading())?;
+            let mut lines = Lines::new(file.as_ref(), 0, len);
             while head.seq < size
                 && let Some(line) = lines.next().map_err(reading())?
             {

@@ -1,10 +1,10 @@
 //! Reading the ledger without being one of its writers.
 
 use std::collections::VecDeque;
-use std::fs::File;
 use std::io;
 use std::path::Path;
 
+use crate::disk::Opened;
 use crate::lines::Lines;
 use crate::segment::{Folder, segment_name};
 use crate::{Filter, LedgerError, Record};
@@ -43,7 +43,7 @@ pub struct Records {
 
 struct Current {
     first: u64,
-    lines: Lines<File>,
+    lines: Lines<Box<Opened>>,
     number: u64,
 }
 
@@ -53,7 +53,7 @@ impl Records {
             let Some(current) = &mut self.current else {
                 let Some(first) = self.segments.pop_front() else { return Ok(None) };
                 let file = self.folder.open_to_read(first).map_err(reading)?;
-                let len = file.metadata().map_err(reading)?.len();
+                let len = file.len().map_err(reading)?;
                 self.current = Some(Current { first, lines: Lines::new(file, 0, len), number: 0 });
                 continue;
             };
@@ -145,7 +145,7 @@ fn last(
     let mut start = (1, 0);
     for &first in segments.iter().rev() {
         let file = folder.open_to_read(first).map_err(reading)?;
-        let (offset, lines) = start_of_last(&file, missing).map_err(reading)?;
+        let (offset, lines) = start_of_last(file.as_ref(), missing).map_err(reading)?;
         start = (first, offset);
         missing -= lines;
         if missing == 0 {
@@ -167,17 +167,13 @@ fn last(
 }
 
 /// Where the last `count` whole lines begin, and how many there are up to that number.
-fn start_of_last(file: &File, count: usize) -> io::Result<(u64, usize)> {
-    use std::os::unix::fs::FileExt;
-
-    let mut end = file.metadata()?.len();
-    let mut buffer = Vec::new();
+fn start_of_last(file: &Opened, count: usize) -> io::Result<(u64, usize)> {
+    let mut end = file.len()?;
     // One more line break than lines: the one before the first of them.
     let mut breaks = 0;
     while end > 0 {
         let start = end.saturating_sub(BLOCK_BYTES);
-        buffer.resize(usize::try_from(end - start).unwrap_or_default(), 0);
-        file.read_exact_at(&mut buffer, start)?;
+        let buffer = file.read_from(start, end - start)?;
         for (index, _) in buffer.iter().enumerate().rev().filter(|(_, byte)| **byte == b'\n') {
             if breaks == count {
                 return Ok((start + index as u64 + 1, count));
@@ -217,13 +213,13 @@ impl Follower {
 
     fn read_on(&mut self, records: &mut Vec<Record>) -> Result<(), LedgerError> {
         let file = self.folder.open_to_read(self.first).map_err(reading)?;
-        let len = file.metadata().map_err(reading)?.len();
+        let len = file.len().map_err(reading)?;
         if len < self.offset {
             let (seq, segment) = (self.first, segment_name(self.first));
             let message = "records that were read are gone";
             return Err(LedgerError::Damaged { seq, segment, line: 0, message });
         }
-        let mut lines = Lines::new(&file, self.offset, len);
+        let mut lines = Lines::new(file.as_ref(), self.offset, len);
         while records.len() < POLL_RECORDS_MAX {
             match lines.next().map_err(reading)? {
                 Some(line) if line.is_whole => {
@@ -231,7 +227,7 @@ impl Follower {
                     let record = Record::parse(line.bytes).ok_or_else(|| LedgerError::Damaged {
                         seq,
                         segment: segment_name(self.first),
-                        line: crate::lines::line_number(&file, line.start).unwrap_or_default(),
+                        line: crate::lines::line_number(file.as_ref(), line.start).unwrap_or_default(),
                         message: "the line is not a record",
                     })?;
                     records.push(record);

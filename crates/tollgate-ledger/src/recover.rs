@@ -135,7 +135,7 @@ fn scan(folder: &Folder, dead: &[DeadBoot]) -> Result<BTreeMap<String, Open>, Le
         let segment = folder.open(number).map_err(reading())?;
         let from = if number == first { offset } else { 0 };
         let len = segment.len().map_err(reading())?;
-        let mut lines = Lines::new(&segment.file, from, len);
+        let mut lines = Lines::new(segment.file.as_ref(), from, len);
         while let Some(line) = lines.next().map_err(reading())? {
             let seq = head.map_or(0, |head: Head| head.seq) + 1;
             match line.link() {

@@ -1,39 +1,52 @@
 //! The folder of the ledger and its files: names, permissions, and directory entries that reach the disk.
 
-use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::fs::{File, TryLockError};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use rustix::fs::OFlags;
-
-use crate::LedgerError;
-use crate::lines;
-
-const FOLDER_MODE: u32 = 0o700;
-const FILE_MODE: u32 = 0o600;
-const SEALED_MODE: u32 = 0o400;
-const OWNER_WRITES: u32 = 0o200;
+use crate::disk::{Access, Disk, FileState, Opened, Sealing, SystemDisk, create_dir, open_regular, private_file};
+use crate::{LedgerError, lines};
 
 /// `data_dir/audit`.
 #[derive(Debug, Clone)]
 pub(crate) struct Folder {
+    data_dir: PathBuf,
     path: PathBuf,
+    disk: Arc<dyn Disk>,
 }
 
 impl Folder {
+    /// The folder on the system's disk, to be read.
     pub(crate) fn of(data_dir: &Path) -> Self {
-        Self { path: data_dir.join("audit") }
+        Self::on(Arc::new(SystemDisk), data_dir)
+    }
+
+    fn on(disk: Arc<dyn Disk>, data_dir: &Path) -> Self {
+        Self { data_dir: data_dir.to_owned(), path: data_dir.join("audit"), disk }
     }
 
     /// The folder, made when it is not there yet.
-    pub(crate) fn create(data_dir: &Path) -> io::Result<Self> {
-        create_dir(data_dir)?;
-        let folder = Self::of(data_dir);
-        create_dir(&folder.path)?;
+    pub(crate) fn create(disk: Arc<dyn Disk>, data_dir: &Path) -> io::Result<Self> {
+        create_dir(disk.as_ref(), data_dir)?;
+        let folder = Self::on(disk, data_dir);
+        create_dir(folder.disk(), &folder.path)?;
         Ok(folder)
+    }
+
+    pub(crate) fn disk(&self) -> &dyn Disk {
+        self.disk.as_ref()
+    }
+
+    pub(crate) fn shared_disk(&self) -> Arc<dyn Disk> {
+        Arc::clone(&self.disk)
+    }
+
+    /// The folder that it is in.
+    pub(crate) fn data_dir(&self) -> &Path {
+        &self.data_dir
     }
 
     /// Where the index over the segments is kept.
@@ -53,10 +66,7 @@ impl Folder {
 
     /// The first seq of each segment, ascending.
     pub(crate) fn segments(&self) -> io::Result<Vec<u64>> {
-        let mut found = Vec::new();
-        for entry in fs::read_dir(&self.path)? {
-            found.extend(entry?.file_name().to_str().and_then(first_seq));
-        }
+        let mut found: Vec<u64> = self.disk.names(&self.path)?.iter().filter_map(|name| first_seq(name)).collect();
         found.sort_unstable();
         Ok(found)
     }
@@ -72,36 +82,32 @@ impl Folder {
 
     /// How many files hold what was cut off.
     pub(crate) fn torn_files(&self) -> io::Result<usize> {
-        let mut count = 0;
-        for entry in fs::read_dir(&self.path)? {
-            count += usize::from(entry?.path().extension().is_some_and(|extension| extension == "torn"));
-        }
-        Ok(count)
+        Ok(self.disk.names(&self.path)?.iter().filter(|name| name.ends_with(".torn")).count())
     }
 
-    pub(crate) fn open_to_read(&self, first: u64) -> io::Result<File> {
-        open_regular(private_file().read(true), &self.path.join(segment_name(first)))
+    pub(crate) fn open_to_read(&self, first: u64) -> io::Result<Box<Opened>> {
+        self.disk.open(&self.path.join(segment_name(first)), Access::Read)
     }
 
     /// Opens a segment that is there. A sealed one can only be read, which is all that a writer then needs.
     pub(crate) fn open(&self, first: u64) -> io::Result<Segment> {
-        self.open_with(first, private_file().read(true).append(true))
+        self.open_for(first, Access::Append)
     }
 
     /// The length of a segment.
     pub(crate) fn len_of(&self, first: u64) -> io::Result<u64> {
-        Ok(self.open_to_read(first)?.metadata()?.len())
+        self.open_to_read(first)?.len()
     }
 
     /// Opens the segment; a new one's name is on the disk when this returns.
     pub(crate) fn open_or_create(&self, first: u64) -> io::Result<Segment> {
-        let segment = self.open_with(first, private_file().read(true).append(true).create(true))?;
-        sync_dir(&self.path)?;
+        let segment = self.open_for(first, Access::AppendOrCreate)?;
+        self.disk.sync_dir(&self.path)?;
         Ok(segment)
     }
 
-    fn open_with(&self, first: u64, options: &OpenOptions) -> io::Result<Segment> {
-        let file = match open_regular(options, &self.path.join(segment_name(first))) {
+    fn open_for(&self, first: u64, access: Access) -> io::Result<Segment> {
+        let file = match self.disk.open(&self.path.join(segment_name(first)), access) {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => self.open_to_read(first)?,
             opened => opened?,
         };
@@ -113,9 +119,9 @@ impl Folder {
     pub(crate) fn rewrite(&self, segment: &Segment) -> io::Result<()> {
         let is_sealed = segment.state()?.is_sealed;
         if is_sealed {
-            segment.file.set_permissions(fs::Permissions::from_mode(FILE_MODE))?;
+            segment.file.set_sealing(Sealing::Open)?;
         }
-        let file = open_regular(private_file().read(true).write(true), &self.path.join(segment.name()))?;
+        let file = self.disk.open(&self.path.join(segment.name()), Access::Write)?;
         let mut buffer = vec![0; 64 * 1024];
         let mut position = segment.synced_bytes();
         loop {
@@ -139,8 +145,8 @@ impl Folder {
             torn.write_all_at(bytes, done)?;
             done += read as u64;
         }
-        torn.sync_all()?;
-        sync_dir(&self.path)?;
+        torn.sync_data()?;
+        self.disk.sync_dir(&self.path)?;
         segment.file.set_len(end)?;
         Ok(name)
     }
@@ -150,15 +156,15 @@ impl Folder {
         if !segment.state()?.is_sealed {
             return Ok(segment);
         }
-        segment.file.set_permissions(fs::Permissions::from_mode(FILE_MODE))?;
+        segment.file.set_sealing(Sealing::Open)?;
         self.open(segment.first)
     }
 
     /// Takes a whole segment out of the chain. Returns the name that its file has now.
     pub(crate) fn set_aside(&self, first: u64) -> io::Result<String> {
         let (name, _) = self.torn_file(first, 0)?;
-        fs::rename(self.path.join(segment_name(first)), self.path.join(&name))?;
-        sync_dir(&self.path)?;
+        self.disk.rename(&self.path.join(segment_name(first)), &self.path.join(&name))?;
+        self.disk.sync_dir(&self.path)?;
         Ok(name)
     }
 
@@ -166,11 +172,11 @@ impl Folder {
         &self.path
     }
 
-    fn torn_file(&self, first: u64, end: u64) -> io::Result<(String, File)> {
+    fn torn_file(&self, first: u64, end: u64) -> io::Result<(String, Box<Opened>)> {
         let mut count = 1;
         loop {
             let name = format!("segment-{first:012}-{end}-{count}.torn");
-            match private_file().read(true).write(true).create_new(true).open(self.path.join(&name)) {
+            match self.disk.open(&self.path.join(&name), Access::Create) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => count += 1,
                 opened => return Ok((name, opened?)),
             }
@@ -181,14 +187,14 @@ impl Folder {
 /// One open segment.
 #[derive(Debug)]
 pub(crate) struct Segment {
-    pub(crate) file: File,
+    pub(crate) file: Box<Opened>,
     pub(crate) first: u64,
     is_poisoned: AtomicBool,
     synced_bytes: AtomicU64,
 }
 
 impl Segment {
-    pub(crate) fn new(file: File, first: u64) -> Self {
+    pub(crate) fn new(file: Box<Opened>, first: u64) -> Self {
         Self { file, first, is_poisoned: AtomicBool::new(false), synced_bytes: AtomicU64::new(0) }
     }
 
@@ -197,21 +203,16 @@ impl Segment {
     }
 
     pub(crate) fn len(&self) -> io::Result<u64> {
-        Ok(self.state()?.len)
+        self.file.len()
     }
 
-    pub(crate) fn state(&self) -> io::Result<SegmentState> {
-        let stat = rustix::fs::fstat(&self.file)?;
-        Ok(SegmentState {
-            len: u64::try_from(stat.st_size).unwrap_or(0),
-            is_sealed: stat.st_mode & OWNER_WRITES == 0,
-            is_removed: stat.st_nlink == 0,
-        })
+    pub(crate) fn state(&self) -> io::Result<FileState> {
+        self.file.state()
     }
 
     /// Tells every process that this segment gets no more records.
     pub(crate) fn seal(&self) -> io::Result<()> {
-        self.file.set_permissions(fs::Permissions::from_mode(SEALED_MODE))
+        self.file.set_sealing(Sealing::Sealed)
     }
 
     /// Brings everything up to `end` to the disk. After a failure this descriptor is never asked again.
@@ -240,16 +241,9 @@ impl Segment {
 
     /// The error that names the record at `position`.
     pub(crate) fn damaged(&self, position: u64, seq: u64, message: &'static str) -> LedgerError {
-        let line = lines::line_number(&self.file, position).unwrap_or(0);
+        let line = lines::line_number(self.file.as_ref(), position).unwrap_or(0);
         LedgerError::Damaged { seq, segment: self.name(), line, message }
     }
-}
-
-/// What the system says of a segment.
-pub(crate) struct SegmentState {
-    pub(crate) len: u64,
-    pub(crate) is_sealed: bool,
-    pub(crate) is_removed: bool,
 }
 
 /// A turn at the ledger, held across processes until it is dropped.
@@ -312,40 +306,6 @@ pub(crate) fn patiently<T>(
         std::thread::sleep(pause);
         waited += pause;
     }
-}
-
-/// Makes a folder that only its owner may enter, and brings its name to the disk.
-pub(crate) fn create_dir(path: &Path) -> io::Result<()> {
-    match DirBuilder::new().mode(FOLDER_MODE).create(path) {
-        Ok(()) => match path.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => sync_dir(parent),
-            Some(_) | None => sync_dir(Path::new(".")),
-        },
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
-        Err(error) => Err(error),
-    }
-}
-
-/// Brings the names in a folder to the disk.
-pub(crate) fn sync_dir(path: &Path) -> io::Result<()> {
-    File::open(path)?.sync_all()
-}
-
-/// How every file of the ledger is opened: for its owner alone, never through a symlink, and without waiting for
-/// whoever holds the other end of something that is no file.
-pub(crate) fn private_file() -> OpenOptions {
-    let mut options = OpenOptions::new();
-    options.mode(FILE_MODE).custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed());
-    options
-}
-
-/// Opens a regular file; a pipe, a socket or a device in its place is an error.
-pub(crate) fn open_regular(options: &OpenOptions, path: &Path) -> io::Result<File> {
-    let file = options.open(path)?;
-    if file.metadata()?.is_file() {
-        return Ok(file);
-    }
-    Err(io::Error::new(io::ErrorKind::InvalidInput, format!("`{}` is not a regular file", path.display())))
 }
 
 /// The name of the segment whose first record is `first`.

@@ -270,7 +270,7 @@ mod tests {
     use super::*;
 
     fn segment(file: File) -> Arc<Segment> {
-        Arc::new(Segment::new(file, 1))
+        Arc::new(Segment::new(Box::new(file), 1))
     }
 
     /// A pipe cannot be synced: the kernel says so for real.

@@ -1,11 +1,11 @@
 //! Finding the end of the chain: from the last checkpoint on, or from the last bytes of the last segment, whatever the size
 //! of the ledger.
 
-use std::fs::File;
 use std::io;
 
 use crate::LedgerError;
 use crate::checkpoints::{Kept, damaged};
+use crate::disk::Opened;
 use crate::line::Head;
 use crate::lines::{Lines, is_torn, walk};
 use crate::segment::{Folder, Segment};
@@ -69,7 +69,7 @@ pub(crate) fn find_beyond(folder: &Folder, last: &Kept, unproven: Unproven) -> R
         let segment = folder.open(first).map_err(LedgerError::io("open its last segment"))?;
         let len = segment.len().map_err(LedgerError::io("read its last segment"))?;
         let from = if first == start { from } else { 0 };
-        let walk = walk(&segment.file, from, len, head).map_err(LedgerError::io("read its last segment"))?;
+        let walk = walk(segment.file.as_ref(), from, len, head).map_err(LedgerError::io("read its last segment"))?;
         head = walk.head;
         tail = Some(Tail { segment, head, end: walk.end, len, beyond: Vec::new() });
     }
@@ -94,11 +94,11 @@ pub(crate) fn must_hold(folder: &Folder, kept: &Kept) -> Result<(), LedgerError>
     }
     let segment = Segment::new(folder.open_to_read(first).map_err(reading())?, first);
     let len = segment.len().map_err(reading())?.min(end);
-    let (from, base) = match anchor(&segment.file, len).map_err(reading())? {
+    let (from, base) = match anchor(segment.file.as_ref(), len).map_err(reading())? {
         Some(anchor) => anchor,
         None => (0, head_before(folder, &segment, segments.into_iter().rfind(|earlier| *earlier < first))?),
     };
-    let walk = walk(&segment.file, from, len, base).map_err(reading())?;
+    let walk = walk(segment.file.as_ref(), from, len, base).map_err(reading())?;
     if walk.end < len {
         return Err(segment.damaged(walk.end, walk.head.seq + 1, "the line does not continue the chain"));
     }
@@ -118,7 +118,7 @@ pub(crate) fn find(folder: &Folder) -> Result<Option<Tail>, LedgerError> {
     let Some((&first, earlier)) = segments.split_last() else { return Ok(None) };
     let segment = folder.open(first).map_err(LedgerError::io("open its last segment"))?;
     let len = segment.len().map_err(LedgerError::io("read its last segment"))?;
-    let anchor = anchor(&segment.file, len).map_err(LedgerError::io("read its last segment"))?;
+    let anchor = anchor(segment.file.as_ref(), len).map_err(LedgerError::io("read its last segment"))?;
     let (from, base) = match anchor {
         Some(anchor) => anchor,
         None => (0, head_before(folder, &segment, earlier.last().copied())?),
@@ -132,7 +132,8 @@ impl Tail {
     fn must_be_torn(&self) -> Result<(), LedgerError> {
         let Self { segment, head, end, len, beyond } = self;
         let is_torn = beyond.is_empty()
-            && (end == len || is_torn(&segment.file, *end, *len).map_err(LedgerError::io("read its last segment"))?);
+            && (end == len
+                || is_torn(segment.file.as_ref(), *end, *len).map_err(LedgerError::io("read its last segment"))?);
         if is_torn {
             return Ok(());
         }
@@ -143,8 +144,8 @@ impl Tail {
 /// Follows the chain to the end of the segment. What does not continue it must be torn.
 pub(crate) fn follow(segment: &Segment, from: u64, len: u64, base: Head) -> Result<(Head, u64), LedgerError> {
     let reading = || LedgerError::io("read its last segment");
-    let walk = walk(&segment.file, from, len, base).map_err(reading())?;
-    if walk.end < len && !is_torn(&segment.file, walk.end, len).map_err(reading())? {
+    let walk = walk(segment.file.as_ref(), from, len, base).map_err(reading())?;
+    if walk.end < len && !is_torn(segment.file.as_ref(), walk.end, len).map_err(reading())? {
         return Err(segment.damaged(walk.end, walk.head.seq + 1, "the line does not continue the chain"));
     }
     Ok((walk.head, walk.end))
@@ -152,7 +153,7 @@ pub(crate) fn follow(segment: &Segment, from: u64, len: u64, base: Head) -> Resu
 
 /// A place near the end from which the chain can be followed: the start of a line whose seal is right, and the head
 /// that this line continues. None when it must be followed from the segment's start.
-fn anchor(file: &File, len: u64) -> io::Result<Option<(u64, Head)>> {
+fn anchor(file: &Opened, len: u64) -> io::Result<Option<(u64, Head)>> {
     for window in WINDOWS_BYTES {
         let Some(start) = len.checked_sub(window).filter(|start| *start > 0) else { return Ok(None) };
         let mut lines = Lines::new(file, start, len);
@@ -175,8 +176,8 @@ fn head_before(folder: &Folder, segment: &Segment, previous: Option<u64>) -> Res
     let head = match previous {
         Some(first) => {
             let file = folder.open_to_read(first).map_err(LedgerError::io("open a segment"))?;
-            let len = file.metadata().map_err(LedgerError::io("read a segment"))?.len();
-            last_head(&file, len).map_err(LedgerError::io("read a segment"))?
+            let len = file.len().map_err(LedgerError::io("read a segment"))?;
+            last_head(file.as_ref(), len).map_err(LedgerError::io("read a segment"))?
         }
         None => None,
     };
@@ -185,7 +186,7 @@ fn head_before(folder: &Folder, segment: &Segment, previous: Option<u64>) -> Res
 }
 
 /// The record that ends at `len`.
-fn last_head(file: &File, len: u64) -> io::Result<Option<Head>> {
+fn last_head(file: &Opened, len: u64) -> io::Result<Option<Head>> {
     for window in WINDOWS_BYTES {
         let mut lines = Lines::new(file, len.saturating_sub(window), len);
         let mut last = None;

@@ -1,7 +1,6 @@
 //! Checking the whole chain and every checkpoint of it, and naming the first record that is not as it was written.
 
 use std::collections::VecDeque;
-use std::fs::File;
 use std::path::Path;
 
 use serde::Serialize;
@@ -9,6 +8,7 @@ use tollgate_types::limits::LEDGER_LOCK_WAIT_MS;
 
 use crate::LedgerError;
 use crate::claims::{Claim, Claims};
+use crate::disk::Opened;
 use crate::line::{self, Flaw, Head, LINE_BYTES_MAX, Link};
 use crate::lines::Lines;
 use crate::note::VerifierKey;
@@ -117,7 +117,7 @@ pub fn verify(data_dir: &Path) -> Result<Report, LedgerError> {
 /// As [`verify`]; [`LedgerError::NoKey`] when there are checkpoints and no key to verify them with.
 pub fn verify_with(data_dir: &Path, trust: &Trust) -> Result<Report, LedgerError> {
     let folder = Folder::of(data_dir);
-    let claims = Claims::read(data_dir, &folder, trust)?;
+    let claims = Claims::read(&folder, trust)?;
     let mut walker = Walker::snapshot(&folder)?;
     let segments = walker.left.len();
     let mut trail = Trail { before: Head::GENESIS, head: Head::GENESIS, place: Place::default() };
@@ -266,7 +266,7 @@ struct Walker {
     /// Segments that are not finished, with their lengths at the start.
     left: VecDeque<(u64, u64)>,
     last_first: u64,
-    lines: Option<(Lines<File>, Place)>,
+    lines: Option<(Lines<Box<Opened>>, Place)>,
 }
 
 impl Walker {
@@ -274,7 +274,7 @@ impl Walker {
     fn snapshot(folder: &Folder) -> Result<Self, LedgerError> {
         let listing = || -> Result<VecDeque<(u64, u64)>, LedgerError> {
             let segments = folder.existing_segments()?.into_iter();
-            let with_len = segments.map(|first| Ok((first, folder.open_to_read(first)?.metadata()?.len())));
+            let with_len = segments.map(|first| Ok((first, folder.len_of(first)?)));
             with_len.collect::<std::io::Result<_>>().map_err(LedgerError::io("be read"))
         };
         let left = match folder.lock_file_to_read() {

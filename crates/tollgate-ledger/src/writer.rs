@@ -1,7 +1,6 @@
 //! The end of the chain in memory, and how records are put behind it. Every method is called within a turn at the
 //! ledger: no other process writes meanwhile.
 
-use std::io::Write;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -136,7 +135,7 @@ impl Writer {
     }
 
     fn write_lines(&mut self) -> Result<(), LedgerError> {
-        (&self.segment.file).write_all(&self.lines).map_err(|error| {
+        self.segment.file.append_all(&self.lines).map_err(|error| {
             // Where even this fails, the next turn finds the rest and cuts it.
             if let Err(error) = self.segment.file.set_len(self.end) {
                 tracing::error!("a record that was written in part cannot be taken back: {error}");
@@ -246,6 +245,7 @@ mod tests {
     use tollgate_types::{AttemptId, CallId};
 
     use super::*;
+    use crate::disk::SystemDisk;
 
     fn append(writer: &mut Writer, pace: Pace) -> Result<Option<u64>, LedgerError> {
         let entry = Entry::new(Event::Received, &AttemptId::new("a"), &CallId::new("c"));
@@ -254,7 +254,7 @@ mod tests {
     }
 
     fn writer(folder: &tempfile::TempDir) -> Writer {
-        let folder = Folder::create(folder.path()).unwrap();
+        let folder = Folder::create(Arc::new(SystemDisk), folder.path()).unwrap();
         let tail = tail::find(&folder).unwrap();
         Writer::open(folder, &BootId::new("b"), 1 << 20, tail).unwrap()
     }

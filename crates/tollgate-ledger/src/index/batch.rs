@@ -47,16 +47,16 @@ impl Batch {
         let segments = folder.existing_segments()?;
         for first in segments.into_iter().filter(|first| *first >= begin.0 && *first <= end.0) {
             let file = folder.open_to_read(first).map_err(LedgerError::io("be read"))?;
-            let len = file.metadata().map_err(LedgerError::io("be read"))?.len();
+            let len = file.len().map_err(LedgerError::io("be read"))?;
             let len = if first == end.0 { len.min(end.1) } else { len };
-            let mut lines = Lines::new(&file, if first == begin.0 { begin.1 } else { 0 }, len);
+            let mut lines = Lines::new(file.as_ref(), if first == begin.0 { begin.1 } else { 0 }, len);
             while let Some(line) = lines.next().map_err(LedgerError::io("be read"))? {
                 if !line.is_whole {
                     break;
                 }
                 let brief = serde_json::from_slice::<Brief<'_>>(line.bytes).ok();
                 let Some((brief, hash)) = brief.zip(line::hash_said(line.bytes)) else {
-                    let number = crate::lines::line_number(&file, line.start).unwrap_or_default();
+                    let number = crate::lines::line_number(file.as_ref(), line.start).unwrap_or_default();
                     let (seq, segment) = (position.seq + 1, segment_name(first));
                     let message = "the line is not a record";
                     return Err(LedgerError::Damaged { seq, segment, line: number, message }.into());

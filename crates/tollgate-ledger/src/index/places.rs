@@ -1,8 +1,6 @@
 //! Where the records of an attempt stand, packed into few bytes, and reading them there.
 
-use std::fs::File;
-use std::os::unix::fs::FileExt;
-
+use crate::disk::Opened;
 use crate::line::LINE_BYTES_MAX;
 use crate::segment::Folder;
 use crate::{LedgerError, Record};
@@ -78,7 +76,7 @@ pub(super) type Standing = (Record, Vec<u8>);
 pub(super) struct Reader {
     folder: Folder,
     segments: Vec<u64>,
-    open: Option<(u64, File)>,
+    open: Option<(u64, Box<Opened>)>,
 }
 
 impl Reader {
@@ -124,7 +122,7 @@ impl Reader {
     }
 
     /// The segment that holds a record.
-    fn file(&mut self, seq: u64) -> std::io::Result<Option<&File>> {
+    fn file(&mut self, seq: u64) -> std::io::Result<Option<&Opened>> {
         if self.segments.last().is_none_or(|last| seq >= *last) {
             self.segments = self.folder.segments()?;
         }
@@ -132,7 +130,7 @@ impl Reader {
         if self.open.as_ref().is_none_or(|(number, _)| *number != first) {
             self.open = Some((first, self.folder.open_to_read(first)?));
         }
-        Ok(self.open.as_ref().map(|(_, file)| file))
+        Ok(self.open.as_ref().map(|(_, file)| file.as_ref()))
     }
 }
 
