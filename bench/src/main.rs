@@ -12,6 +12,7 @@
 mod batch;
 mod disk;
 mod gate;
+mod group;
 mod policy;
 mod process;
 mod proof;

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use tollgate::{Clock, SystemClock};
 
-use crate::stats::{Row, median_us};
+use crate::stats::{Aim, Row, median_us};
 
 const STARTS: usize = 50;
 
@@ -42,7 +42,7 @@ pub(crate) fn measure(tollgate: &str, folder: &Path) -> Result<Vec<Row>, Box<dyn
             what,
             value: median_us(times) / 1000.0,
             unit: "ms",
-            aim: 30.0,
+            aim: Aim::AtMost(30.0),
             against: format!("p50 of {STARTS}"),
         });
     }
@@ -65,5 +65,5 @@ fn idle(tollgate: &str, folder: &Path) -> Result<Row, Box<dyn Error>> {
     drop(input);
     child.wait()?;
     let what = "`serve --stdio` at rest, resident".to_owned();
-    Ok(Row { what, value: kilobytes / 1024.0, unit: "MB", aim: 25.0, against: "/proc/PID/status".into() })
+    Ok(Row { what, value: kilobytes / 1024.0, unit: "MB", aim: Aim::AtMost(25.0), against: "/proc/PID/status".into() })
 }
