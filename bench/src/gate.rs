@@ -13,8 +13,8 @@ use tollgate::{
 };
 
 use crate::disk::Bare;
-use crate::{group, proof};
 use crate::stats::{Aim, Row, median_us};
+use crate::{group, proof};
 
 const READS: usize = 20_000;
 const WRITES: usize = 400;
@@ -142,5 +142,11 @@ async fn write(house: &Tollgate, folder: &Path, after: &str) -> Result<Row, Box<
     }
     let (bare, gated) = (median_us(bare), median_us(gated));
     let against = format!("two fdatasyncs on the same disk ({bare:.0} µs), p50 of {WRITES}");
-    Ok(Row { what: format!("strict write call{after}"), value: gated / bare, unit: "×", aim: Aim::AtMost(2.5), against })
+    Ok(Row {
+        what: format!("strict write call{after}"),
+        value: gated / bare,
+        unit: "×",
+        aim: Aim::AtMost(2.5),
+        against,
+    })
 }

@@ -80,11 +80,7 @@ async fn strict(ledger: Arc<Ledger>) -> Result<(), Failure> {
 }
 
 /// What a strict record and a bare write with its fdatasync take, turn by turn.
-async fn one_by_one(
-    clock: &dyn Clock,
-    ledger: &Ledger,
-    disk: &mut Bare,
-) -> Result<Vec<(Duration, Duration)>, Failure> {
+async fn one_by_one(clock: &dyn Clock, ledger: &Ledger, disk: &mut Bare) -> Result<Vec<(Duration, Duration)>, Failure> {
     let mut times = Vec::with_capacity(ALONE);
     for _ in 0..ALONE {
         let began = clock.monotonic();
@@ -101,7 +97,9 @@ fn single(times: Vec<(Duration, Duration)>) -> Row {
     let (bare, strict): (Vec<_>, Vec<_>) = times.into_iter().unzip();
     let (bare, strict) = (median_us(bare), median_us(strict));
     let against = format!("a write and fdatasync ({bare:.0} µs), p50 of {count}");
-    Row { what: "strict record of one caller".into(), value: strict / bare, unit: "×", aim: Aim::AtMost(1.25), against }
+    Row {
+        what: "strict record of one caller".into(), value: strict / bare, unit: "×", aim: Aim::AtMost(1.25), against
+    }
 }
 
 /// The three appends of a call that reads: `received`; `decided` with `started`; `finished`.

@@ -51,7 +51,8 @@ pub(crate) fn measure() -> Result<Report, Failure> {
     }
     let (Some(first), Some(last)) = (curve.first(), curve.last()) else { return Err("no point was measured".into()) };
     let against = format!("p50 of {DECISIONS}");
-    let row = |what: String, value, unit, aim| Row { what, value, unit, aim: Aim::AtMost(aim), against: against.clone() };
+    let row =
+        |what: String, value, unit, aim| Row { what, value, unit, aim: Aim::AtMost(aim), against: against.clone() };
     let rows = vec![
         row("decision by roles alone".to_owned(), native, "µs", 5.0),
         row(format!("decision by {OWN} rules that concern the call"), first.decide_us, "µs", 150.0),

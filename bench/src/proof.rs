@@ -25,7 +25,11 @@ pub(crate) async fn checkpoint(house: &Tollgate) -> Result<Row, Box<dyn Error + 
     }
     let against = format!("nothing, p50 of {ROUNDS} checkpoints over {RECORDS} records each");
     Ok(Row {
-        what: "a record's share of its checkpoint".into(), value: median_us(took), unit: "µs", aim: Aim::AtMost(5.0), against
+        what: "a record's share of its checkpoint".into(),
+        value: median_us(took),
+        unit: "µs",
+        aim: Aim::AtMost(5.0),
+        against,
     })
 }
 

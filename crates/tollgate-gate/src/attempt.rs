@@ -236,13 +236,13 @@ impl Attempt {
         Ok(())
     }
 
-    /// Writes `started`, as durably as the tool's risk asks for; at once where it is paid for, or a power cut would give back
+    /// Writes `started`, as durably as the tool's risk and the operator ask for; at once where it is paid for, or a power cut would give back
     /// what was spent.
     pub(crate) async fn started(&self, gate: &Inner, risk: Risk) -> Result<(), LedgerError> {
         let entry = self.entry(gate, Event::Started);
         let mut entries = self.known().pending.clone();
         entries.push(entry);
-        let durability = if self.known().is_charged { Durability::Strict } else { durability(risk) };
+        let durability = if self.known().is_charged { Durability::Strict } else { durability(gate, risk) };
         gate.ledger.append(entries, durability).await?;
         let mut known = self.known();
         known.pending.clear();
@@ -273,7 +273,7 @@ impl Attempt {
         }
         let durability = match event {
             Event::Waiting => Durability::Strict,
-            _ if known.has_started => durability(risk),
+            _ if known.has_started => durability(gate, risk),
             _ => Durability::Batched,
         };
         known.pending.push(entry);
@@ -375,8 +375,9 @@ pub(crate) enum Received<'a> {
     Text(&'a str),
 }
 
-fn durability(risk: Risk) -> Durability {
-    if risk == Risk::Read { Durability::Batched } else { Durability::Strict }
+/// What may change something is on the disk before it goes on; what only reads, as the operator said.
+fn durability(gate: &Inner, risk: Risk) -> Durability {
+    if risk == Risk::Read { gate.ledger.reads() } else { Durability::Strict }
 }
 
 fn millis(duration: Duration) -> u64 {

@@ -10,8 +10,9 @@ use crate::LedgerError;
 use crate::checkpoints::{self, Checkpoints, Kept, later_version, missing_between};
 use crate::key::KeyFile;
 use crate::note::{Checkpoint, Doubt, VerifierKey, notes_in};
-use crate::segment::{Folder, Turn, patiently};
+use crate::segment::Folder;
 use crate::tree::Node;
+use crate::turn::{Turn, patiently};
 use crate::verify::{Fault, FaultKind, Trust};
 
 /// Where checkpoints that were kept elsewhere are said to stand.

@@ -338,6 +338,24 @@ impl Batch {
         Ok(())
     }
 
+    /// Puts the entries of another batch behind these.
+    pub(crate) fn extend(&mut self, other: &Self) {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(&other.bytes);
+        self.ends.extend(other.ends.iter().map(|end| start + end));
+        self.opens += other.opens;
+    }
+
+    /// How many entries there are.
+    pub(crate) fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// How long they are together.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
     pub(crate) fn clear(&mut self) {
         self.bytes.clear();
         self.ends.clear();

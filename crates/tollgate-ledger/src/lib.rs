@@ -31,6 +31,7 @@
 //! }
 //! ```
 
+mod appender;
 mod attempt;
 mod boot;
 mod checkpoints;
@@ -54,10 +55,13 @@ mod record;
 mod recover;
 mod schedule;
 mod segment;
+mod signing;
 mod summary;
 mod sync;
+mod synced;
 mod tail;
 mod tree;
+mod turn;
 mod verify;
 mod writer;
 

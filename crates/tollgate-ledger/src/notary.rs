@@ -1,7 +1,6 @@
 //! Signs checkpoints: reads what was recorded since the last one, grows the tree by it, and signs the new root. It knows
 //! nothing of when; that is the schedule's.
 
-use std::fs::File;
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
@@ -14,10 +13,12 @@ use crate::key::KeyFile;
 use crate::line::{self, Head};
 use crate::lines::{Lines, is_torn};
 use crate::note::{Checkpoint, Signer};
-use crate::segment::{Folder, Segment, Turn, patiently};
+use crate::segment::{Folder, Segment};
+use crate::synced::{For, Synced};
 use crate::tree::{self, Frontier};
+use crate::turn::Turn;
 
-/// Records that one checkpoint reads at most, so that nobody waits long for the thread that it is made on.
+/// Records that one checkpoint reads at most, so that nobody waits long who asked for one.
 const RECORDS_AT_ONCE_MAX: u64 = 20_000;
 /// Waiting for another process's signature or turn.
 const WAIT_MS: u64 = 1_000;
@@ -44,7 +45,6 @@ pub(crate) struct Signed {
 pub(crate) struct Notary {
     checkpoints: Checkpoints,
     signer: Signer,
-    signing: File,
     written: Written,
     clock: Arc<dyn Clock>,
     told: watch::Sender<Option<Arc<str>>>,
@@ -53,8 +53,7 @@ pub(crate) struct Notary {
 /// The segments, and how they are brought to the disk.
 struct Written {
     folder: Folder,
-    // A lock of its own: that of the writer may be held by this very process.
-    turn: File,
+    synced: Arc<Synced>,
     segment: Option<Segment>,
 }
 
@@ -107,14 +106,12 @@ impl Standing {
 }
 
 impl Notary {
-    pub(crate) fn new(folder: Folder, standing: Standing, clock: Arc<dyn Clock>) -> Result<Self, LedgerError> {
+    pub(crate) fn new(folder: Folder, synced: Arc<Synced>, standing: Standing, clock: Arc<dyn Clock>) -> Self {
         let Standing { signer, last } = standing;
         let checkpoints = Checkpoints::of(&folder);
-        let signing = checkpoints.lock_file().map_err(LedgerError::io("open its lock"))?;
-        let turn = folder.lock_file().map_err(LedgerError::io("open its lock"))?;
         let told = watch::Sender::new((last.checkpoint.size > 0).then(|| last.note.into()));
-        let written = Written { folder, turn, segment: None };
-        Ok(Self { checkpoints, signer, signing, written, clock, told })
+        let written = Written { folder, synced, segment: None };
+        Self { checkpoints, signer, written, clock, told }
     }
 
     /// The latest note that this process signed or found.
@@ -125,7 +122,8 @@ impl Notary {
     /// Signs a checkpoint over what is on the disk, unless somebody else did.
     pub(crate) fn sign(&mut self, why: Why) -> Result<Signed, LedgerError> {
         // INVARIANT: nobody signs between the look at the last checkpoint and the next one.
-        let _signing = patiently(WAIT_MS, || Turn::take(&self.signing))?;
+        let signing = self.checkpoints.lock_file().map_err(LedgerError::io("open its lock"))?;
+        let _signing = Turn::wait(signing, WAIT_MS)?;
         let gone = || damaged(1, 0, "the checkpoints are gone");
         let last = self.checkpoints.last(self.signer.verifier())?.ok_or_else(gone)?;
         let (segments, len) = self.written.sync()?;
@@ -150,11 +148,11 @@ impl Written {
     fn sync(&mut self) -> Result<(Vec<u64>, u64), LedgerError> {
         let looking = || LedgerError::io("look at its segments");
         if let Some(segment) = self.segment.take_if(|segment| segment.is_poisoned()) {
-            let _turn = patiently(WAIT_MS, || Turn::take(&self.turn))?;
+            let _turn = Turn::wait_in_line(&self.folder, WAIT_MS)?;
             self.folder.rewrite(&segment).map_err(LedgerError::io("sync its segment again"))?;
         }
         // Within a turn, so that no line is half written or about to be taken back.
-        let turn = patiently(WAIT_MS, || Turn::take_to_read(&self.turn))?;
+        let turn = Turn::wait_in_line(&self.folder, WAIT_MS)?;
         let segments = self.folder.segments().map_err(looking())?;
         let Some(&first) = segments.last() else { return Ok((segments, 0)) };
         let segment = match self.segment.take().filter(|segment| segment.first == first) {
@@ -164,7 +162,9 @@ impl Written {
         let len = segment.len().map_err(looking())?;
         drop(turn);
         // INVARIANT: every earlier segment was synced before the last one came into being.
-        self.segment.insert(segment).sync(len).map_err(LedgerError::io("sync what a checkpoint shall cover"))?;
+        let segment = self.segment.insert(segment);
+        let syncing = LedgerError::io("sync what a checkpoint shall cover");
+        self.synced.commit(segment, len, For::Checkpoint).map_err(syncing)?;
         Ok((segments, len))
     }
 }

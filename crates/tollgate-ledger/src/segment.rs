@@ -1,11 +1,10 @@
 //! The folder of the ledger and its files: names, permissions, and directory entries that reach the disk.
 
-use std::fs::{File, TryLockError};
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
 
 use crate::disk::{Access, Disk, FileState, Opened, Sealing, SystemDisk, create_dir, open_regular, private_file};
 use crate::{LedgerError, lines};
@@ -56,12 +55,26 @@ impl Folder {
 
     /// The file whose lock is a writer's turn.
     pub(crate) fn lock_file(&self) -> io::Result<File> {
-        open_regular(private_file().read(true).write(true).create(true).truncate(false), &self.path.join("lock"))
+        self.file_to_lock("lock")
     }
 
     /// The same, for readers who may not write here.
     pub(crate) fn lock_file_to_read(&self) -> io::Result<File> {
         open_regular(private_file().read(true), &self.path.join("lock"))
+    }
+
+    /// The file whose lock is the first place in the line for a turn.
+    pub(crate) fn queue_file(&self) -> io::Result<File> {
+        self.file_to_lock("queue.lock")
+    }
+
+    /// The file that says how far the segments are on the disk, and whose lock is the right to sync for others.
+    pub(crate) fn synced_file(&self) -> io::Result<File> {
+        self.file_to_lock("synced")
+    }
+
+    fn file_to_lock(&self, name: &str) -> io::Result<File> {
+        open_regular(private_file().read(true).write(true).create(true).truncate(false), &self.path.join(name))
     }
 
     /// The first seq of each segment, ascending.
@@ -221,8 +234,13 @@ impl Segment {
             return Err(io::Error::other("an earlier sync failed"));
         }
         self.file.sync_data().inspect_err(|_| self.is_poisoned.store(true, Ordering::Release))?;
-        self.synced_bytes.fetch_max(end, Ordering::AcqRel);
+        self.note_synced(end);
         Ok(())
+    }
+
+    /// Notes that everything up to `end` is on the disk, whoever brought it there.
+    pub(crate) fn note_synced(&self, end: u64) {
+        self.synced_bytes.fetch_max(end, Ordering::AcqRel);
     }
 
     pub(crate) fn is_poisoned(&self) -> bool {
@@ -243,68 +261,6 @@ impl Segment {
     pub(crate) fn damaged(&self, position: u64, seq: u64, message: &'static str) -> LedgerError {
         let line = lines::line_number(self.file.as_ref(), position).unwrap_or(0);
         LedgerError::Damaged { seq, segment: self.name(), line, message }
-    }
-}
-
-/// A turn at the ledger, held across processes until it is dropped.
-pub(crate) struct Turn<'a>(&'a File);
-
-impl<'a> Turn<'a> {
-    /// Takes the turn when nobody has it.
-    pub(crate) fn take(lock: &'a File) -> Result<Option<Self>, LedgerError> {
-        Self::from_lock(lock, lock.try_lock())
-    }
-
-    /// Takes a reader's turn, which keeps writers out and lets other readers in.
-    pub(crate) fn take_to_read(lock: &'a File) -> Result<Option<Self>, LedgerError> {
-        Self::from_lock(lock, lock.try_lock_shared())
-    }
-
-    fn from_lock(lock: &'a File, taken: Result<(), TryLockError>) -> Result<Option<Self>, LedgerError> {
-        match taken {
-            Ok(()) => Ok(Some(Self(lock))),
-            Err(TryLockError::WouldBlock) => Ok(None),
-            Err(TryLockError::Error(error)) => Err(LedgerError::io("take its lock")(error)),
-        }
-    }
-}
-
-impl Drop for Turn<'_> {
-    fn drop(&mut self) {
-        if let Err(error) = self.0.unlock() {
-            tracing::error!("the ledger's lock cannot be released: {error}");
-        }
-    }
-}
-
-/// Tries again and again until `attempt` gives something, for at most `wait_ms`. The pauses grow, or a hundred waiters
-/// would spend the time that the holder of the turn needs; they are uneven, so that waiters do not knock in step; and
-/// their sum is counted rather than a clock read, so that it ends whatever the clock does.
-pub(crate) fn patiently<T>(
-    wait_ms: u64,
-    mut attempt: impl FnMut() -> Result<Option<T>, LedgerError>,
-) -> Result<T, LedgerError> {
-    const PAUSE_US_MIN: u64 = 50;
-    const PAUSE_US_MAX: u64 = 10_000;
-
-    let mut spread_us = PAUSE_US_MIN;
-    let mut waited = Duration::ZERO;
-    let mut dice = u64::from(std::process::id()) | 1 << 40;
-    loop {
-        if let Some(got) = attempt()? {
-            return Ok(got);
-        }
-        if waited >= Duration::from_millis(wait_ms) {
-            return Err(LedgerError::Busy { waited_ms: wait_ms });
-        }
-        // Xorshift64.
-        dice ^= dice << 13;
-        dice ^= dice >> 7;
-        dice ^= dice << 17;
-        let pause = Duration::from_micros(PAUSE_US_MIN + dice % spread_us);
-        spread_us = (spread_us * 3 / 2).min(PAUSE_US_MAX);
-        std::thread::sleep(pause);
-        waited += pause;
     }
 }
 

@@ -1,6 +1,5 @@
-//! Group commit: one thread that brings records to the disk, many waiters for each sync, and signs checkpoints over what is
-//! there. Whoever is alone syncs without it: handing a record over and being woken again cost half of what a quick disk
-//! takes.
+//! Group commit: one thread that brings records to the disk, many waiters for each sync. Whoever is alone syncs without it:
+//! handing a record over and being woken again cost half of what a quick disk takes.
 
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -11,8 +10,8 @@ use tokio::sync::oneshot;
 use tollgate_types::limits::LEDGER_SYNC_MS;
 
 use crate::LedgerError;
-use crate::schedule::{Schedule, State};
 use crate::segment::Segment;
+use crate::synced::{For, Synced};
 
 /// How long records that nobody waits for gather. The sync itself takes the rest of [`LEDGER_SYNC_MS`].
 const GATHER: Duration = Duration::from_millis(LEDGER_SYNC_MS / 2);
@@ -22,13 +21,23 @@ pub(crate) type Foundation = Box<dyn Fn() -> io::Result<()> + Send>;
 
 type Answer = Result<(), Arc<io::Error>>;
 
-/// A promise that is kept once the records are on the disk.
-pub(crate) struct Receipt(oneshot::Receiver<Answer>);
+/// Somebody who waits until records are on the disk, the last of which has this number.
+pub(crate) struct Waiter {
+    pub(crate) seq: u64,
+    pub(crate) answer: Appended,
+}
 
-impl Receipt {
-    pub(crate) async fn wait(self) -> Result<(), LedgerError> {
-        let answer = self.0.await.unwrap_or_else(|_| Err(Arc::new(io::Error::other("the thread that syncs is gone"))));
-        answer.map_err(|cause| LedgerError::Unavailable { doing: "sync a record", cause })
+/// Where the number of an append's last record is told, once the append is as durable as it was asked to be.
+pub(crate) type Appended = oneshot::Sender<Result<u64, LedgerError>>;
+
+impl Waiter {
+    fn tell(self, answer: &Answer) {
+        let answer = match answer {
+            Ok(()) => Ok(self.seq),
+            Err(cause) => Err(LedgerError::Unavailable { doing: "sync a record", cause: Arc::clone(cause) }),
+        };
+        // A waiter that went away does not need its answer.
+        let _ = self.answer.send(answer);
     }
 }
 
@@ -38,23 +47,17 @@ pub(crate) struct Syncer {
     thread: Mutex<Option<JoinHandle<Answer>>>,
 }
 
-#[derive(Default)]
 struct Shared {
     work: Mutex<Work>,
     wake: Condvar,
+    synced: Arc<Synced>,
 }
 
 #[derive(Default)]
 struct Work {
     /// Segments with records that may not be on the disk, oldest first, and how far each was written.
     dirty: Vec<(Arc<Segment>, u64)>,
-    waiting: Vec<oneshot::Sender<Answer>>,
-    /// The number of the last record that was written, and that with which the thread looks at checkpoints.
-    written: u64,
-    wake_at: u64,
-    checkpoints: State,
-    /// Who wants a checkpoint now.
-    asking: Vec<oneshot::Sender<State>>,
+    waiting: Vec<Waiter>,
     /// The foundation is on the disk.
     is_founded: bool,
     is_stopping: bool,
@@ -63,7 +66,7 @@ struct Work {
 
 impl Work {
     fn is_urgent(&self) -> bool {
-        self.is_stopping || !self.waiting.is_empty() || !self.asking.is_empty()
+        self.is_stopping || !self.waiting.is_empty()
     }
 }
 
@@ -74,50 +77,21 @@ impl Shared {
 }
 
 impl Syncer {
-    pub(crate) fn start(foundation: Foundation, schedule: Option<Schedule>) -> io::Result<Self> {
-        let shared = Arc::new(Shared::default());
+    pub(crate) fn start(synced: Arc<Synced>, foundation: Foundation) -> io::Result<Self> {
+        let shared = Arc::new(Shared { work: Mutex::default(), wake: Condvar::new(), synced });
         let thread = std::thread::Builder::new().name("ledger-sync".to_owned()).spawn({
             let shared = Arc::clone(&shared);
-            move || run(&shared, foundation, schedule)
+            move || run(&shared, foundation)
         })?;
         Ok(Self { shared, thread: Mutex::new(Some(thread)) })
     }
 
     /// Refuses when nobody would sync what is written now.
     pub(crate) fn check(&self) -> Result<(), LedgerError> {
-        let work = self.shared.work();
-        if work.is_gone {
+        if self.shared.work().is_gone {
             return Err(LedgerError::io("sync records")(io::Error::other("the thread that syncs is gone")));
         }
-        work.checkpoints.refusal.clone().map_or(Ok(()), Err)
-    }
-
-    /// Why no checkpoint can be written, when that is so.
-    pub(crate) fn failing(&self) -> Option<Arc<LedgerError>> {
-        self.shared.work().checkpoints.failing.clone()
-    }
-
-    /// Asks for a checkpoint over all that was written, now.
-    pub(crate) async fn sign_now(&self) -> State {
-        let (sender, receiver) = oneshot::channel();
-        {
-            let mut work = self.shared.work();
-            if !work.is_gone {
-                work.asking.push(sender);
-            }
-            self.shared.wake.notify_one();
-        }
-        receiver.await.unwrap_or_else(|_| State { failing: Some(Arc::new(LedgerError::Closed)), refusal: None })
-    }
-
-    /// Says that there are so many records, which a checkpoint is to cover.
-    pub(crate) fn wrote(&self, seq: u64) {
-        let mut work = self.shared.work();
-        let was_before = work.written < work.wake_at;
-        work.written = seq.max(work.written);
-        if was_before && work.written >= work.wake_at {
-            self.shared.wake.notify_one();
-        }
+        Ok(())
     }
 
     /// Says that the segment was written up to `end`; it is synced soon.
@@ -129,16 +103,19 @@ impl Syncer {
         add(&mut work, segment, end);
     }
 
-    /// The same, at once, and with a receipt.
-    pub(crate) fn submit_strict(&self, segment: Arc<Segment>, end: u64) -> Receipt {
-        let (sender, receiver) = oneshot::channel();
+    /// The same, at once, for those who wait for it.
+    pub(crate) fn submit_strict(&self, segment: Arc<Segment>, end: u64, waiters: impl IntoIterator<Item = Waiter>) {
         let mut work = self.shared.work();
         add(&mut work, segment, end);
-        if !work.is_gone {
-            work.waiting.push(sender);
+        if work.is_gone {
+            return;
         }
-        self.shared.wake.notify_one();
-        Receipt(receiver)
+        // The thread that is awake looks again by itself.
+        let is_first = work.waiting.is_empty();
+        work.waiting.extend(waiters);
+        if is_first {
+            self.shared.wake.notify_one();
+        }
     }
 
     /// Syncs the segment up to `end` on the caller's own thread, and all that was submitted before with it. None, and
@@ -149,9 +126,13 @@ impl Syncer {
         if !work.is_founded || work.is_gone || work.is_urgent() || work.dirty.iter().any(is_other) {
             return None;
         }
-        work.dirty.clear();
+        let dirty = std::mem::take(&mut work.dirty);
         drop(work);
-        let synced = segment.sync(end).map_err(|error| {
+        let Some(synced) = self.shared.synced.commit_alone(segment, end) else {
+            dirty.into_iter().for_each(|(segment, end)| self.submit(segment, end));
+            return None;
+        };
+        let synced = synced.map_err(|error| {
             // The thread finds that it failed, and says so at the end.
             self.submit(Arc::clone(segment), end);
             tracing::error!("the ledger cannot be synced and takes no records until it can: {error}");
@@ -179,7 +160,7 @@ fn add(work: &mut Work, segment: Arc<Segment>, end: u64) {
     }
 }
 
-fn run(shared: &Shared, foundation: Foundation, mut schedule: Option<Schedule>) -> Answer {
+fn run(shared: &Shared, foundation: Foundation) -> Answer {
     /// Nobody may be promised anything by a thread that is gone.
     struct Farewell<'a>(&'a Shared);
     impl Drop for Farewell<'_> {
@@ -187,7 +168,6 @@ fn run(shared: &Shared, foundation: Foundation, mut schedule: Option<Schedule>) 
             let mut work = self.0.work();
             work.is_gone = true;
             work.waiting.clear();
-            work.asking.clear();
         }
     }
 
@@ -195,50 +175,28 @@ fn run(shared: &Shared, foundation: Foundation, mut schedule: Option<Schedule>) 
     let mut foundation = Some(foundation);
     let mut last = Ok(());
     loop {
-        let mut work = wait(shared, schedule.as_ref());
+        let mut work = wait(shared);
         let (dirty, waiting) = (std::mem::take(&mut work.dirty), std::mem::take(&mut work.waiting));
-        let (written, is_stopping, asking) = (work.written, work.is_stopping, std::mem::take(&mut work.asking));
+        let is_stopping = work.is_stopping;
         drop(work);
         if dirty.is_empty() && is_stopping {
-            if let Some(schedule) = &mut schedule {
-                schedule.finish(written);
-            }
             return last;
         }
         if !dirty.is_empty() {
-            last = sync(&dirty, &mut foundation).map_err(Arc::new);
+            last = sync(&shared.synced, &dirty, &mut foundation).map_err(Arc::new);
             shared.work().is_founded = foundation.is_none();
             if let Err(error) = &last {
                 tracing::error!("the ledger cannot be synced and takes no records until it can: {error}");
             }
         }
-        for waiter in waiting {
-            // A waiter that went away does not need its answer.
-            let _ = waiter.send(last.clone());
-        }
-        if let Some(schedule) = &mut schedule {
-            let state = if asking.is_empty() { schedule.keep(written) } else { schedule.finish(written) };
-            shared.work().checkpoints = state.clone();
-            for waiter in asking {
-                let _ = waiter.send(state.clone());
-            }
-        }
+        waiting.into_iter().for_each(|waiter| waiter.tell(&last));
     }
 }
 
-/// Waits until something is to be synced and others had the time to join, or a checkpoint is due, or the end.
-fn wait<'a>(shared: &'a Shared, schedule: Option<&Schedule>) -> MutexGuard<'a, Work> {
-    let mut work = shared.work();
-    work.wake_at = schedule.map_or(u64::MAX, Schedule::wake_at);
-    let idle = |work: &mut Work| {
-        work.dirty.is_empty() && work.asking.is_empty() && !work.is_stopping && work.written < work.wake_at
-    };
-    let work = match schedule {
-        Some(schedule) => {
-            shared.wake.wait_timeout_while(work, schedule.pause(), idle).unwrap_or_else(PoisonError::into_inner).0
-        }
-        None => shared.wake.wait_while(work, idle).unwrap_or_else(PoisonError::into_inner),
-    };
+/// Waits until something is to be synced and others had the time to join, or for the end.
+fn wait(shared: &Shared) -> MutexGuard<'_, Work> {
+    let idle = |work: &mut Work| work.dirty.is_empty() && !work.is_stopping;
+    let work = shared.wake.wait_while(shared.work(), idle).unwrap_or_else(PoisonError::into_inner);
     if work.dirty.is_empty() {
         return work;
     }
@@ -246,7 +204,7 @@ fn wait<'a>(shared: &'a Shared, schedule: Option<&Schedule>) -> MutexGuard<'a, W
     shared.wake.wait_timeout_while(work, GATHER, gathering).unwrap_or_else(PoisonError::into_inner).0
 }
 
-fn sync(dirty: &[(Arc<Segment>, u64)], foundation: &mut Option<Foundation>) -> io::Result<()> {
+fn sync(synced: &Synced, dirty: &[(Arc<Segment>, u64)], foundation: &mut Option<Foundation>) -> io::Result<()> {
     // Each is tried, so that each that fails is known not to be trusted.
     let mut result = match foundation {
         Some(lay) => lay(),
@@ -256,7 +214,7 @@ fn sync(dirty: &[(Arc<Segment>, u64)], foundation: &mut Option<Foundation>) -> i
         *foundation = None;
     }
     for (segment, end) in dirty {
-        result = result.and(segment.sync(*end));
+        result = result.and(synced.commit(segment, *end, For::Records));
     }
     result
 }
@@ -268,9 +226,23 @@ mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
 
     use super::*;
+    use crate::disk::SystemDisk;
+    use crate::segment::Folder;
 
     fn segment(file: File) -> Arc<Segment> {
         Arc::new(Segment::new(Box::new(file), 1))
+    }
+
+    fn syncer(foundation: Foundation) -> (tempfile::TempDir, Syncer) {
+        let data_dir = tempfile::tempdir().unwrap();
+        let folder = Folder::create(Arc::new(SystemDisk), data_dir.path()).unwrap();
+        (data_dir, Syncer::start(Arc::new(Synced::open(folder).unwrap()), foundation).unwrap())
+    }
+
+    async fn strict(syncer: &Syncer, segment: &Arc<Segment>, end: u64) -> Result<u64, LedgerError> {
+        let (answer, answered) = oneshot::channel();
+        syncer.submit_strict(Arc::clone(segment), end, [Waiter { seq: 7, answer }]);
+        answered.await.unwrap_or(Err(LedgerError::Closed))
     }
 
     /// A pipe cannot be synced: the kernel says so for real.
@@ -281,16 +253,16 @@ mod tests {
 
     #[tokio::test]
     async fn a_failed_sync_fails_every_waiter_and_poisons_its_descriptor_only() {
-        let syncer = Syncer::start(Box::new(|| Ok(())), None).unwrap();
+        let (_data_dir, syncer) = syncer(Box::new(|| Ok(())));
         let (bad, good) = (unsyncable(), segment(tempfile::tempfile().unwrap()));
-        let receipts = [syncer.submit_strict(Arc::clone(&bad), 1), syncer.submit_strict(Arc::clone(&bad), 2)];
-        for receipt in receipts {
-            assert!(matches!(receipt.wait().await, Err(LedgerError::Unavailable { .. })));
+        let answers = tokio::join!(strict(&syncer, &bad, 1), strict(&syncer, &bad, 2));
+        for answer in [answers.0, answers.1] {
+            assert!(matches!(answer, Err(LedgerError::Unavailable { .. })));
         }
         assert!(bad.is_poisoned());
-        syncer.submit_strict(Arc::clone(&good), 1).wait().await.unwrap();
+        strict(&syncer, &good, 1).await.unwrap();
         assert!(!good.is_poisoned());
-        assert!(syncer.submit_strict(bad, 3).wait().await.is_err(), "never asked again");
+        assert!(strict(&syncer, &bad, 3).await.is_err(), "never asked again");
         assert!(syncer.stop().is_err(), "the last sync failed");
     }
 
@@ -301,11 +273,11 @@ mod tests {
             let tries = Arc::clone(&tries);
             move || if tries.fetch_add(1, Ordering::Relaxed) == 0 { Err(io::Error::other("not yet")) } else { Ok(()) }
         };
-        let syncer = Syncer::start(Box::new(lay), None).unwrap();
+        let (_data_dir, syncer) = syncer(Box::new(lay));
         let file = segment(tempfile::tempfile().unwrap());
-        assert!(syncer.submit_strict(Arc::clone(&file), 1).wait().await.is_err());
+        assert!(strict(&syncer, &file, 1).await.is_err());
         for _ in 0..3 {
-            syncer.submit_strict(Arc::clone(&file), 1).wait().await.unwrap();
+            strict(&syncer, &file, 1).await.unwrap();
         }
         assert_eq!(tries.load(Ordering::Relaxed), 2);
         syncer.stop().unwrap();
@@ -313,19 +285,19 @@ mod tests {
 
     #[tokio::test]
     async fn a_thread_that_is_gone_promises_nothing() {
-        let syncer = Syncer::start(Box::new(|| Ok(())), None).unwrap();
+        let (_data_dir, syncer) = syncer(Box::new(|| Ok(())));
         syncer.stop().unwrap();
         assert!(syncer.check().is_err());
         let file = segment(tempfile::tempfile().unwrap());
-        assert!(syncer.submit_strict(file, 1).wait().await.is_err());
+        assert!(strict(&syncer, &file, 1).await.is_err());
     }
 
     #[tokio::test]
     async fn whoever_is_alone_syncs_without_the_thread_once_there_is_a_foundation() {
-        let syncer = Syncer::start(Box::new(|| Ok(())), None).unwrap();
+        let (_data_dir, syncer) = syncer(Box::new(|| Ok(())));
         let (file, other) = (segment(tempfile::tempfile().unwrap()), segment(tempfile::tempfile().unwrap()));
         assert!(syncer.sync_here(&file, 1).is_none(), "nothing is durable before its foundation");
-        syncer.submit_strict(Arc::clone(&file), 1).wait().await.unwrap();
+        strict(&syncer, &file, 1).await.unwrap();
         syncer.submit(Arc::clone(&file), 2);
         syncer.sync_here(&file, 3).unwrap().unwrap();
         assert_eq!(file.synced_bytes(), 3);
@@ -337,17 +309,17 @@ mod tests {
 
     #[tokio::test]
     async fn what_failed_without_the_thread_is_known_at_the_end() {
-        let syncer = Syncer::start(Box::new(|| Ok(())), None).unwrap();
-        syncer.submit_strict(segment(tempfile::tempfile().unwrap()), 1).wait().await.unwrap();
+        let (_data_dir, syncer) = syncer(Box::new(|| Ok(())));
+        strict(&syncer, &segment(tempfile::tempfile().unwrap()), 1).await.unwrap();
         let bad = unsyncable();
-        assert!(matches!(syncer.sync_here(&bad, 1), Some(Err(LedgerError::Unavailable { .. }))));
+        assert!(matches!(syncer.sync_here(&bad, 2), Some(Err(LedgerError::Unavailable { .. }))));
         assert!(bad.is_poisoned());
         assert!(syncer.stop().is_err());
     }
 
     #[test]
     fn what_nobody_waits_for_is_synced_before_the_end() {
-        let syncer = Syncer::start(Box::new(|| Ok(())), None).unwrap();
+        let (_data_dir, syncer) = syncer(Box::new(|| Ok(())));
         let file = segment(tempfile::tempfile().unwrap());
         syncer.submit(Arc::clone(&file), 7);
         syncer.submit(Arc::clone(&file), 9);

@@ -12,8 +12,9 @@ use crate::disk::Opened;
 use crate::line::{self, Flaw, Head, LINE_BYTES_MAX, Link};
 use crate::lines::Lines;
 use crate::note::VerifierKey;
-use crate::segment::{Folder, Turn, patiently, segment_name};
+use crate::segment::{Folder, segment_name};
 use crate::tree::{self, Frontier};
+use crate::turn::{Turn, patiently};
 
 /// How far behind a fault its explanation is looked for.
 const LOOK_AHEAD_LINES_MAX: usize = 100_000;

@@ -10,6 +10,7 @@ use crate::LedgerError;
 use crate::entry::{Batch, Entry, Event};
 use crate::line::{self, Head};
 use crate::segment::{Folder, Segment};
+use crate::synced::{For, Synced};
 use crate::tail::{self, Tail};
 
 /// What other processes wrote and a caller's own task may still read.
@@ -37,6 +38,7 @@ pub(crate) struct Written {
 
 pub(crate) struct Writer {
     folder: Folder,
+    synced: Arc<Synced>,
     segment: Arc<Segment>,
     /// Where the last known record ends.
     end: u64,
@@ -70,8 +72,10 @@ impl Writer {
         if end < len {
             segment = folder.unseal(segment).map_err(LedgerError::io("cut an unfinished record"))?;
         }
+        let synced = Synced::open(folder.clone()).map_err(LedgerError::io("open its note of what is synced"))?;
         let mut writer = Self {
             folder,
+            synced: Arc::new(synced),
             segment: Arc::new(segment),
             end,
             head,
@@ -90,6 +94,11 @@ impl Writer {
     /// A word for people in the record of what was mended.
     pub(crate) fn note(&mut self, note: String) -> Result<(), LedgerError> {
         self.notes.push(&Entry::of_ledger(Event::Recovered, note))
+    }
+
+    /// How far the ledger is on the disk, as all processes know it.
+    pub(crate) fn synced(&self) -> Arc<Synced> {
+        Arc::clone(&self.synced)
     }
 
     /// The number of the last record.
@@ -208,7 +217,8 @@ impl Writer {
     /// Goes on to the next segment, which another process may have begun.
     fn rotate(&mut self) -> Result<(), LedgerError> {
         // INVARIANT: a segment is on the disk before the next one exists, and sealed before it gets a record.
-        self.segment.sync(self.end).map_err(LedgerError::io("sync a full segment"))?;
+        let syncing = LedgerError::io("sync a full segment");
+        self.synced.commit(&self.segment, self.end, For::Rotation).map_err(syncing)?;
         self.segment.seal().map_err(LedgerError::io("seal a full segment"))?;
         let next = self.folder.open_or_create(self.head.seq + 1).map_err(LedgerError::io("create a segment"))?;
         (self.segment, self.end) = (Arc::new(next), 0);

@@ -106,6 +106,8 @@ pub const SEGMENT_BYTES_MAX: u64 = 64 * 1024 * 1024;
 pub const LEDGER_SYNC_MS: u64 = 50;
 /// Waiting for another process's turn at the ledger.
 pub const LEDGER_LOCK_WAIT_MS: u64 = 5_000;
+/// Appends that wait for one.
+pub const LEDGER_WAITING_MAX: usize = 4_096;
 /// A record of the ledger is covered by a signed checkpoint within this time.
 pub const CHECKPOINT_MS: u64 = 1_000;
 /// Or as soon as so many records are not covered.

@@ -206,7 +206,8 @@ async fn offer(
 fn options(loaded: &Loaded, sandbox: &'static str, on_damage: OnDamage) -> Result<Options, Error> {
     let idle_ms = u64::try_from(loaded.checkpoint_idle()?.as_millis()).unwrap_or(u64::MAX);
     let checkpointing = Checkpointing { idle_ms, ..Checkpointing::default() };
-    Ok(Options { sandbox: Some(sandbox), checkpointing, on_damage, ..Options::default() })
+    let reads = loaded.config.audit.reads.into();
+    Ok(Options { sandbox: Some(sandbox), checkpointing, on_damage, reads, ..Options::default() })
 }
 
 /// The record and the state, after what dead processes left was taken over.

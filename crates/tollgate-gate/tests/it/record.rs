@@ -2,16 +2,18 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rustix::fs::{FlockOperation, flock};
 use serde_json::json;
 use tollgate_gate::OperatorError;
+use tollgate_ledger::Durability;
 use tollgate_store::{Answer, Message};
 use tollgate_types::{Code, End, Risk, Status, ToolOutput};
 
-use crate::world::{World, echo, tool};
+use crate::world::{Setup, World, echo, tool};
 
 /// Takes the ledger's lock as another process would that stands still.
 fn hold(world: &World) -> File {
@@ -116,4 +118,34 @@ async fn a_signed_answer_counts_with_its_record_or_not_at_all() {
     assert_eq!(world.record(&waiting, "approved")["note"], "by alice (signed message m1)");
     assert!(world.operator.answer_by_message(message(), yes()).await.is_err(), "once");
     assert_eq!(world.call("act", json!({})).await.status(), Status::Done);
+}
+
+/// How far the last sync went, as `audit/synced` says it, and how long the only segment is.
+fn synced_and_written(data_dir: &Path) -> (u64, u64) {
+    let mark = std::fs::read(data_dir.join("audit/synced")).unwrap();
+    let end = u64::from_le_bytes(mark[24..32].try_into().unwrap());
+    (end, std::fs::metadata(data_dir.join("audit/segment-000000000001.jsonl")).unwrap().len())
+}
+
+#[tokio::test]
+async fn strict_reads_are_on_the_disk_before_they_run_and_before_they_are_answered() {
+    let folder = tempfile::tempdir().unwrap();
+    let (data_dir, looks) = (folder.path().to_owned(), Arc::new(AtomicUsize::new(0)));
+    let tool_looks = Arc::clone(&looks);
+    let look = tool("look", Risk::Read, move |_, _| {
+        let (synced, written) = synced_and_written(&data_dir);
+        assert_eq!(synced, written, "`started` is on the disk");
+        tool_looks.fetch_add(1, Ordering::SeqCst);
+        async { Ok(ToolOutput::text("seen")) }
+    });
+    let world =
+        World::at(folder, Setup { tools: vec![look.arc()], reads: Some(Durability::Strict), ..Setup::default() });
+    for _ in 0..5 {
+        let outcome = world.call("look", json!({})).await;
+        assert_eq!(outcome.status(), Status::Done);
+        assert_eq!(world.events(&outcome), ["received", "decided", "started", "finished"]);
+        let (synced, written) = synced_and_written(world.folder.path());
+        assert_eq!(synced, written, "`finished` is on the disk");
+    }
+    assert_eq!(looks.load(Ordering::SeqCst), 5);
 }

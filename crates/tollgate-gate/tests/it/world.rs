@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tollgate_gate::{Budget, CallLimit, Gate, GateBuilder, Operator, Quotas, SystemClock, take_over};
 use tollgate_guard::redact::Redactor;
-use tollgate_ledger::{Ledger, Options, Recovery};
+use tollgate_ledger::{Durability, Ledger, Options, Recovery};
 use tollgate_policy::{Policy, Role};
 use tollgate_store::{InstallKey, Store};
 use tollgate_types::{
@@ -36,6 +36,8 @@ pub(crate) struct Setup {
     /// Where limits are counted; this process unless it is said.
     pub(crate) quota_store: Option<Arc<dyn QuotaStore>>,
     pub(crate) envelope: bool,
+    /// How durable the records of reads are; batched unless it is said.
+    pub(crate) reads: Option<Durability>,
 }
 
 impl World {
@@ -87,7 +89,8 @@ impl World {
 /// A gate and a desk on this folder, as a process of its own opens them.
 pub(crate) fn open(folder: &Path, setup: Setup) -> (Gate, Operator) {
     let clock = setup.clock.unwrap_or_else(|| Arc::new(SystemClock::new()));
-    let options = Options { lock_wait_ms: 100, ..Options::default() };
+    let reads = setup.reads.unwrap_or(Durability::Batched);
+    let options = Options { lock_wait_ms: 100, reads, ..Options::default() };
     let store = Store::new(folder);
     let hand_on = |recovery: &Recovery| take_over(&store, recovery);
     let ledger = Arc::new(Ledger::open_telling(folder, Arc::clone(&clock), options, hand_on).unwrap().0);

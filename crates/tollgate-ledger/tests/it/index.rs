@@ -204,7 +204,7 @@ proptest! {
     ) {
         let folder = tempfile::tempdir().unwrap();
         let ledger = open_small(folder.path());
-        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         for part in parts {
             for entry in part {
                 runtime.block_on(ledger.append(vec![entry], Durability::Batched)).unwrap();

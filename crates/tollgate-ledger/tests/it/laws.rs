@@ -24,7 +24,7 @@ fn entries() -> impl Strategy<Value = Vec<Vec<Entry>>> {
 }
 
 fn runtime() -> tokio::runtime::Runtime {
-    tokio::runtime::Builder::new_current_thread().build().unwrap()
+    tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap()
 }
 
 proptest! {

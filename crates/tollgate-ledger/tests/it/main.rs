@@ -12,6 +12,7 @@ mod laws;
 mod processes;
 mod proof;
 mod reading;
+mod stopped;
 
 use std::fs;
 use std::io::{Read, Write};

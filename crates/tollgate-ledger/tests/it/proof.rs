@@ -221,7 +221,7 @@ async fn what_is_done_to_checkpoints_is_found() {
 #[test]
 fn any_changed_byte_of_the_checkpoints_is_found() {
     let folder = tempfile::tempdir().unwrap();
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     runtime.block_on(signed(folder.path(), 4));
     let original = fs::read(checkpoints_file(folder.path())).unwrap();
     let config = ProptestConfig::with_cases(256);

@@ -1,4 +1,4 @@
-//! `[audit]`: how often the ledger is signed, and who else keeps what was signed.
+//! `[audit]`: how durable records are, how often the ledger is signed, and who else keeps what was signed.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use tollgate_guard::client::Origin;
 use tollgate_guard::syslog;
+use tollgate_ledger::Durability;
 use toml::Spanned;
 
 use super::limit::period;
@@ -19,6 +20,9 @@ const PERIOD_HINT: &str = "write it as \"10s\", \"1m\", \"1h\" or \"1d\"";
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Audit {
+    /// When the records of calls that only read are on the disk. Those of calls that may change something are there before
+    /// the call goes on, whatever this says.
+    pub reads: AuditReads,
     /// How often a checkpoint says that nothing happened, while nothing does: a period such as `10s`, `1m` or `1h`.
     #[schemars(with = "String")]
     pub checkpoint_idle: Spanned<String>,
@@ -30,7 +34,27 @@ pub struct Audit {
 
 impl Default for Audit {
     fn default() -> Self {
-        Self { checkpoint_idle: Spanned::new(0..0, "1m".into()), anchor: None }
+        Self { reads: AuditReads::Batched, checkpoint_idle: Spanned::new(0..0, "1m".into()), anchor: None }
+    }
+}
+
+/// How durable the records of calls that only read are.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum AuditReads {
+    /// Within 50 ms: a power cut may take the last of them, a crash takes none.
+    #[default]
+    Batched,
+    /// `started` before the tool runs, `finished` before the answer goes out. Each call waits for the disk twice.
+    Strict,
+}
+
+impl From<AuditReads> for Durability {
+    fn from(reads: AuditReads) -> Self {
+        match reads {
+            AuditReads::Batched => Self::Batched,
+            AuditReads::Strict => Self::Strict,
+        }
     }
 }
 
