@@ -123,7 +123,7 @@ async fn a_signed_answer_counts_with_its_record_or_not_at_all() {
 /// How far the last sync went, as `audit/synced` says it, and how long the only segment is.
 fn synced_and_written(data_dir: &Path) -> (u64, u64) {
     let mark = std::fs::read(data_dir.join("audit/synced")).unwrap();
-    let end = u64::from_le_bytes(mark[24..32].try_into().unwrap());
+    let end = u64::from_le_bytes(mark.get(24..32).unwrap().try_into().unwrap());
     (end, std::fs::metadata(data_dir.join("audit/segment-000000000001.jsonl")).unwrap().len())
 }
 

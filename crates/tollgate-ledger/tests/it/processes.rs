@@ -52,6 +52,12 @@ fn longest_gap(records: &[Value], boot: &str) -> usize {
     places.windows(2).map(|pair| pair[1] - pair[0] - 1).max().unwrap_or_default()
 }
 
+/// How many syncs `audit/synced` counts.
+fn syncs(data_dir: &Path) -> u64 {
+    let mark = fs::read(data_dir.join("audit/synced")).unwrap();
+    u64::from_le_bytes(mark[..8].try_into().unwrap())
+}
+
 #[test]
 fn twenty_processes_at_once_keep_one_chain_and_each_has_its_turns() {
     let folder = tempfile::tempdir().unwrap();
@@ -74,6 +80,8 @@ fn twenty_processes_at_once_keep_one_chain_and_each_has_its_turns() {
     for (boot, wait) in &waits {
         println!("{boot}: waited {wait} ms at most, for {} records of others", longest_gap(&records, boot));
     }
+    let strict = (PROCESSES * BURSTS) as u64;
+    println!("{strict} strict appends, and {} syncs of all kinds", syncs(folder.path()));
     let report = verify(folder.path()).unwrap();
     assert!(report.ok && report.segments > 5, "{report:?}");
     let sizes = proof::check_checkpoints(folder.path());
