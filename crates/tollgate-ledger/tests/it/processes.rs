@@ -59,7 +59,7 @@ fn syncs(data_dir: &Path) -> u64 {
 }
 
 #[test]
-fn twenty_processes_at_once_keep_one_chain_and_each_has_its_turns() {
+fn twenty_processes_at_once_keep_one_chain() {
     let folder = tempfile::tempdir().unwrap();
     let start = || child("processes::child_appends", folder.path()).stdout(Stdio::piped()).spawn().unwrap();
     let mut children: Vec<_> = (0..PROCESSES).map(|_| start()).collect();
