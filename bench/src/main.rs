@@ -1,16 +1,18 @@
 //! Measures what the gate costs, as ratios from one run, on the disk that holds `--folder`; with `--policy` only what a
-//! decision costs, with `--redaction` only what redaction does. A terminal gets tables, a pipe JSON lines.
+//! decision costs, with `--redaction` only what redaction does, with `--failure` only what protection from failures costs. A terminal gets tables, a pipe JSON lines.
 //!
 //! ```text
 //! cargo run --release -p tollgate-bench -- --tollgate target/release/tollgate [--folder DIR] [--markdown]
 //! cargo run --release -p tollgate-bench -- --policy [--page docs/policy-speed.md]
 //! cargo run --release -p tollgate-bench -- --redaction
+//! cargo run --release -p tollgate-bench -- --failure [--folder DIR]
 //! ```
 
 #![expect(clippy::print_stdout, reason = "its output is its purpose")]
 
 mod batch;
 mod disk;
+mod failure;
 mod gate;
 mod group;
 mod policy;
@@ -30,7 +32,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut tollgate = None;
     let mut is_markdown = std::io::stdout().is_terminal();
     let (mut is_policy, mut page) = (false, None);
-    let mut is_redaction_only = false;
+    let (mut is_redaction_only, mut is_failure_only) = (false, false);
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
         match word.as_str() {
@@ -40,16 +42,21 @@ fn main() -> Result<(), Box<dyn Error>> {
             "--policy" => is_policy = true,
             "--page" => page = Some(PathBuf::from(words.next().ok_or("--page takes a file")?)),
             "--redaction" => is_redaction_only = true,
+            "--failure" => is_failure_only = true,
             other => return Err(format!("no option is named `{other}`").into()),
         }
     }
     if is_policy {
         return decisions(is_markdown, page);
     }
+    if is_failure_only {
+        return told(&failures(&folder)?, is_markdown);
+    }
     let mut rows = redact::measure();
     if !is_redaction_only {
         rows.push(batch::measure());
         rows.extend(calls(&folder, tollgate.as_deref())?);
+        rows.extend(failures(&folder)?);
     }
     told(&rows, is_markdown)
 }
@@ -78,6 +85,15 @@ fn told(rows: &[Row], is_markdown: bool) -> Result<(), Box<dyn Error>> {
         eprintln_names(&missed);
     }
     Ok(())
+}
+
+/// What protection from failures costs.
+fn failures(folder: &Path) -> Result<Vec<Row>, Box<dyn Error>> {
+    let scratch = tempfile::tempdir_in(folder)?;
+    let path = scratch.path().to_owned();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let on_worker = runtime.spawn(async move { failure::measure(&path).await });
+    Ok(runtime.block_on(on_worker)?.map_err(|why| why.to_string())?)
 }
 
 /// What a call costs, in process and from the start of one.

@@ -193,6 +193,9 @@ fn check_limits(definition: &ToolDefinition) -> Result<(), RegisterError> {
     let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
     let ranges = [
         ("execution.timeout_ms", execution.timeout_ms, 1, limits::TOOL_TIMEOUT_MS_MAX),
+        ("execution.idle_timeout_ms", execution.idle_timeout_ms.unwrap_or(1), 1, limits::TOOL_TIMEOUT_MS_MAX),
+        ("execution.queue_timeout_ms", execution.queue_timeout_ms.unwrap_or(1), 1, limits::TOOL_TIMEOUT_MS_MAX),
+        ("execution.total_timeout_ms", execution.total_timeout_ms.unwrap_or(1), 1, limits::TOOL_TIMEOUT_MS_MAX),
         ("execution.max_retries", u64::from(execution.max_retries), 0, u64::from(RETRIES_MAX)),
         ("execution.max_concurrent", count(execution.max_concurrent), 1, u64::from(u16::MAX)),
         ("idempotency.ttl_ms", definition.idempotency.ttl_ms, IDEMPOTENCY_TTL_MS_MIN, IDEMPOTENCY_TTL_MS_MAX),

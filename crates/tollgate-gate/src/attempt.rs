@@ -52,6 +52,11 @@ struct Known {
     circle: Option<u64>,
     has_started: bool,
     retries: u32,
+    queued: Duration,
+    /// The attempt that was made instead.
+    fallback: Option<AttemptId>,
+    /// It may have changed something.
+    fallback_acted: bool,
     replayed: Option<AttemptId>,
     recorded_code: Option<Code>,
     recorded_result: Option<Abridged>,
@@ -215,6 +220,18 @@ impl Attempt {
         self.known().retries += 1;
     }
 
+    /// How long it waited for its turn.
+    pub(crate) fn queued(&self, wait: Duration) {
+        self.known().queued = wait;
+    }
+
+    /// Another tool was called instead, by this attempt, and may have changed something.
+    pub(crate) fn fell_back(&self, other: Option<AttemptId>, has_acted: bool) {
+        let mut known = self.known();
+        known.fallback = other;
+        known.fallback_acted = has_acted;
+    }
+
     /// A human's word on an approval of any attempt; its record goes out with the next write.
     pub(crate) fn answered(&self, gate: &Inner, event: Event, approval: &Approval, reason: Option<String>) {
         let mut entry = self.entry(gate, event);
@@ -265,7 +282,10 @@ impl Attempt {
         if event == Event::Finished {
             entry.outcome = Some(outcome_ref(&end, known.recorded_code));
             entry.result = known.recorded_result.take().or_else(|| recorded_result(gate, &end));
-            entry.note = known.replayed.as_ref().map(|first| format!("the stored answer of attempt {first}"));
+            let fallback = || known.fallback.as_ref().map(|other| format!("attempt {other} was made instead"));
+            let replayed = known.replayed.as_ref().map(|first| format!("the stored answer of attempt {first}"));
+            entry.note = replayed.or_else(fallback);
+            entry.queued_ms = Some(millis(known.queued)).filter(|ms| *ms > 0);
             entry.retries = (known.retries > 0).then_some(known.retries);
             if !known.has_decided {
                 entry.repairs.clone_from(&known.repairs);
@@ -278,7 +298,7 @@ impl Attempt {
         };
         known.pending.push(entry);
         if let Err(error) = gate.ledger.append(known.pending, durability).await {
-            end = unrecorded(&error, known.has_started, risk);
+            end = unrecorded(&error, known.has_started || known.fallback_acted, risk);
         } else if known.is_charged && known.has_started {
             // What stays noted as held is spent, and nobody's to give back.
             let _ = gate.store.keep_spent(self.id.clone(), known.came_to).await;
@@ -305,9 +325,10 @@ impl Attempt {
             return end;
         }
         let definition = known.tool.as_ref().map(|tool| &tool.definition);
-        let is_free = !known.has_started
-            || known.nothing_happened
-            || definition.is_some_and(|definition| stored::may_be_made_anew(definition, &end));
+        let is_free = !known.fallback_acted
+            && (!known.has_started
+                || known.nothing_happened
+                || definition.is_some_and(|definition| stored::may_be_made_anew(definition, &end)));
         let kept = if is_free {
             // Left under the key, this could only ever refuse; the next call says how things are then.
             gate.store.release(vec![self.id.clone()]).await

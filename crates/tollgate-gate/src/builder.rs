@@ -7,10 +7,10 @@ use tollgate_guard::redact::Redactor;
 use tollgate_ledger::Ledger;
 use tollgate_policy::{Policy, PolicyError};
 use tollgate_store::{InstallKey, Store};
-use tollgate_types::{ApprovalChannel, Clock, Tool, Workspace};
+use tollgate_types::{ApprovalChannel, Clock, Resilience, Tool, Workspace};
 
 use crate::meta::ReadResult;
-use crate::{Budget, Gate, Quotas};
+use crate::{Budget, Gate, Quotas, RuleError};
 
 /// The parts of a gate. Every field must be said: a gate without a ledger, a store or a policy cannot be made.
 pub struct GateBuilder {
@@ -20,6 +20,8 @@ pub struct GateBuilder {
     pub quotas: Quotas,
     /// How much callers may spend.
     pub budgets: Vec<Budget>,
+    /// What protects sources, and what is done about failures.
+    pub resilience: Resilience,
     /// The record.
     pub ledger: Arc<Ledger>,
     /// The state.
@@ -53,6 +55,12 @@ pub enum RegisterError {
     /// Its rules about arguments cannot be read.
     #[error(transparent)]
     Rules(#[from] PolicyError),
+    /// What it says of failures cannot hold.
+    #[error(transparent)]
+    Failures(#[from] RuleError),
+    /// Its fallbacks come back to it.
+    #[error("its fallbacks go in a circle: {}", .0.join(" → "))]
+    Circle(Vec<String>),
 }
 
 /// A tool that could not be registered.

@@ -1,12 +1,14 @@
 //! The private map of what can run. It has no getter: only [`crate::stage::find`] looks into it, and only
 //! [`crate::stage::run`] starts what it found.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use tollgate_catalog::Entry;
 use tollgate_types::{Concurrency, Tool};
 
+use crate::resilience::ladder::Ladder;
+use crate::resilience::source::Source;
 use crate::turnstile::Turnstile;
 
 /// One executor with its turnstile.
@@ -17,6 +19,21 @@ pub(crate) struct Executor {
     pub(crate) tool: Arc<dyn Tool>,
     /// How many runs may overlap.
     pub(crate) turnstile: Arc<Turnstile>,
+    /// Whom it asks.
+    pub(crate) source: Arc<Source>,
+    /// What is done about its failures.
+    pub(crate) ladder: Ladder,
+}
+
+impl Executor {
+    pub(crate) fn new(entry: Arc<Entry>, tool: Arc<dyn Tool>, source: Arc<Source>, ladder: Ladder) -> Self {
+        let definition = &entry.definition;
+        let permits = match definition.execution.concurrency {
+            Concurrency::Parallel => definition.execution.max_concurrent,
+            Concurrency::Sequential => 1,
+        };
+        Self { entry, tool, turnstile: Turnstile::new(permits), source, ladder }
+    }
 }
 
 /// Executors by name.
@@ -24,14 +41,8 @@ pub(crate) struct Executor {
 pub(crate) struct Executors(RwLock<HashMap<String, Arc<Executor>>>);
 
 impl Executors {
-    pub(crate) fn insert(&self, entry: Arc<Entry>, tool: Arc<dyn Tool>) {
-        let definition = &entry.definition;
-        let permits = match definition.execution.concurrency {
-            Concurrency::Parallel => definition.execution.max_concurrent,
-            Concurrency::Sequential => 1,
-        };
-        let name = definition.name.clone();
-        let executor = Executor { entry, tool, turnstile: Turnstile::new(permits) };
+    pub(crate) fn insert(&self, executor: Executor) {
+        let name = executor.entry.definition.name.clone();
         self.0.write().unwrap_or_else(PoisonError::into_inner).insert(name, Arc::new(executor));
     }
 
@@ -41,5 +52,23 @@ impl Executors {
 
     pub(crate) fn get(&self, name: &str) -> Option<Arc<Executor>> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+    }
+
+    /// The fallbacks that would lead from a tool with this ladder back to it.
+    pub(crate) fn circle(&self, name: &str, ladder: &Ladder) -> Option<Vec<String>> {
+        let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = HashSet::new();
+        let first = |next: &str| vec![name.to_owned(), next.to_owned()];
+        let mut ways: Vec<Vec<String>> = ladder.fallbacks().map(first).collect();
+        while let Some(way) = ways.pop() {
+            let Some(last) = way.last() else { continue };
+            if last == name {
+                return Some(way);
+            }
+            let next = known.get(last).filter(|_| seen.insert(last.clone()));
+            let further = next.into_iter().flat_map(|executor| executor.ladder.fallbacks());
+            ways.extend(further.map(|next| way.iter().cloned().chain([next.to_owned()]).collect()));
+        }
+        None
     }
 }

@@ -3,7 +3,9 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
+use std::pin::pin;
 use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
 
 use futures_util::FutureExt;
 use tokio_util::task::TaskTracker;
@@ -22,9 +24,12 @@ use crate::attempt::{Attempt, Received};
 use crate::budget::Budget;
 use crate::builder::RegisterError;
 use crate::circles::Circles;
-use crate::executors::Executors;
+use crate::executors::{Executor, Executors};
 use crate::memory::Memory;
 use crate::quota::Quotas;
+use crate::resilience::ladder::Ladder;
+use crate::resilience::source::Sources;
+use crate::resilience::{self, FailureReport, SourceReport};
 use crate::stage::{Stop, admit, approve, budget, circles, find, judge, replay, run, shape, validate};
 use crate::standing::Standing;
 
@@ -46,6 +51,7 @@ pub(crate) struct Inner {
     pub(crate) circles: Circles,
     pub(crate) quotas: Quotas,
     pub(crate) budgets: Vec<Budget>,
+    pub(crate) sources: Sources,
     pub(crate) ledger: Arc<Ledger>,
     pub(crate) store: Store,
     pub(crate) key: InstallKey,
@@ -59,6 +65,8 @@ pub(crate) struct Inner {
     pub(crate) sandbox: &'static str,
     supply: OnceLock<Weak<dyn Supply>>,
     tasks: TaskTracker,
+    /// Fires when every call under way must end.
+    ending: CancellationToken,
 }
 
 impl Gate {
@@ -71,6 +79,7 @@ impl Gate {
             circles: Circles::default(),
             quotas: builder.quotas,
             budgets: builder.budgets,
+            sources: Sources::new(builder.resilience),
             ledger: builder.ledger,
             store: builder.store,
             key: builder.key,
@@ -84,6 +93,7 @@ impl Gate {
             sandbox: builder.sandbox,
             supply: OnceLock::new(),
             tasks: TaskTracker::new(),
+            ending: CancellationToken::new(),
         };
         Self { inner: Arc::new(inner) }
     }
@@ -94,13 +104,20 @@ impl Gate {
     /// When the definition is not fit to be registered.
     pub fn register(&self, tool: Arc<dyn Tool>) -> Result<(), RegisterError> {
         let definition = presented(&self.inner.redactor, tool.definition());
+        resilience::ladder_rules(&definition.on_error)?;
+        let (source, (by_source, by_house)) =
+            (self.inner.sources.of(&definition), self.inner.sources.on_error(&definition));
+        let ladder = Ladder::new(&definition, by_source, by_house);
         self.inner.policy.during(|policy| {
+            if let Some(circle) = self.inner.executors.circle(&definition.name, &ladder) {
+                return Err(RegisterError::Circle(circle));
+            }
             let entry = self.inner.catalog.register(definition)?;
             if let Err(error) = policy.compile(&entry.definition) {
                 self.inner.catalog.remove(&entry.definition.name);
                 return Err(error.into());
             }
-            self.inner.executors.insert(entry, tool);
+            self.inner.executors.insert(Executor::new(entry, tool, source, ladder));
             Ok(())
         })
     }
@@ -120,6 +137,21 @@ impl Gate {
     /// The directory of definitions.
     pub fn catalog(&self) -> &Catalog {
         &self.inner.catalog
+    }
+
+    /// What happens when the tool of this name fails.
+    pub fn failures(&self, name: &str) -> Option<FailureReport> {
+        let executor = self.inner.executors.get(name)?;
+        Some(FailureReport {
+            is_repeatable: executor.entry.definition.may_happen_twice(),
+            ladder: resilience::rungs(&executor.ladder),
+            source: executor.source.reported(&*self.inner.clock),
+        })
+    }
+
+    /// Every source that tools ask, and what happened there since the start.
+    pub fn sources(&self) -> Vec<SourceReport> {
+        self.inner.sources.report(self.inner.clock.monotonic())
     }
 
     /// Who may do what, now.
@@ -166,7 +198,16 @@ impl Gate {
             call.refusal.get_or_insert_with(busy);
         }
         // Boxed: a trip is large, and would be moved with every step on its way to the runtime.
-        let task = self.inner.tasks.spawn(Box::pin(async move { gate.pass(caller, call, cancellation, depth).await }));
+        let task = self.inner.tasks.spawn(Box::pin(async move {
+            let ending = &gate.inner.ending;
+            let mut passing = pin!(gate.pass(caller, call, cancellation.clone(), depth));
+            tokio::select! {
+                biased;
+                outcome = &mut passing => return outcome,
+                () = ending.cancelled() => cancellation.cancel(),
+            }
+            passing.await
+        }));
         drop(place);
         async move {
             let outcome = task.await.unwrap_or_else(|_| Attempt::unheard(call_id, name));
@@ -180,6 +221,18 @@ impl Gate {
         self.inner.tasks.close();
         self.inner.tasks.wait().await;
         self.inner.tasks.reopen();
+    }
+
+    /// The same for the end of the house: what is still under way after `patience` is cancelled, and so is whatever comes
+    /// then. Returns how many calls that were.
+    pub async fn drain_within(&self, patience: Duration) -> usize {
+        if tokio::time::timeout(patience, self.drain()).await.is_ok() {
+            return 0;
+        }
+        let left = self.inner.tasks.len();
+        self.inner.ending.cancel();
+        self.drain().await;
+        left
     }
 }
 

@@ -21,6 +21,7 @@ mod meta;
 mod nested;
 mod operator;
 mod quota;
+mod resilience;
 mod stage;
 mod standing;
 mod stored;
@@ -33,4 +34,7 @@ pub use clock::SystemClock;
 pub use gate::Gate;
 pub use operator::{Operator, OperatorError, Verdict};
 pub use quota::{CallLimit, Per, ProcessQuotas, Quotas};
+pub use resilience::{
+    Breaker, Entered, FailureReport, Health, RuleError, RungReport, SourceReport, check as check_resilience,
+};
 pub use takeover::take_over;

@@ -24,7 +24,19 @@ impl Door for Nested {
         self.gate.list(caller)
     }
 
-    fn call<'a>(&'a self, caller: &'a Caller, mut call: Call) -> BoxFuture<'a, Outcome> {
+    fn call<'a>(&'a self, caller: &'a Caller, call: Call) -> BoxFuture<'a, Outcome> {
+        self.enter(caller, call, CancellationToken::new()).boxed()
+    }
+}
+
+impl Nested {
+    /// [`Door::call`], which `stop` ends too.
+    pub(crate) fn enter(
+        &self,
+        caller: &Caller,
+        mut call: Call,
+        stop: CancellationToken,
+    ) -> impl Future<Output = Outcome> + Send + use<> {
         call.parent = Some(self.parent.clone());
         if self.depth > CALL_DEPTH_MAX {
             let message = format!("tools that call tools may go {CALL_DEPTH_MAX} calls deep, and this is one deeper");
@@ -32,6 +44,6 @@ impl Door for Nested {
             call.refusal =
                 Some(error.with_hint("the tools call each other in a circle, or too far: ask for less at once"));
         }
-        self.gate.enter(caller, call, CancellationToken::new(), self.depth).boxed()
+        self.gate.enter(caller, call, stop, self.depth)
     }
 }

@@ -3,12 +3,14 @@
 
 mod error;
 mod origin;
+mod retry_after;
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
+use jiff::Timestamp;
 use reqwest::header::{HeaderName, HeaderValue};
 use reqwest::redirect::Policy;
 use tokio::time::timeout;
@@ -127,6 +129,11 @@ impl Response {
     /// The first value of a header, if it is text.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.inner.headers().get(name)?.to_str().ok()
+    }
+
+    /// How long the server asks to be left alone, from `now`.
+    pub fn retry_after(&self, now: Timestamp) -> Option<Duration> {
+        retry_after::read(self.header("retry-after")?, now)
     }
 
     /// The next piece of the body, or `None` at its end.

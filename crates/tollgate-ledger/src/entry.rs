@@ -172,6 +172,9 @@ pub struct Entry {
     /// How often it was tried again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retries: Option<u32>,
+    /// How long it waited for its turn.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queued_ms: Option<u64>,
     /// The isolation it ran under.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<&'static str>,
@@ -204,6 +207,7 @@ impl Entry {
             result: None,
             duration_ms: None,
             retries: None,
+            queued_ms: None,
             sandbox: None,
             note: None,
         }

@@ -15,7 +15,7 @@ use tollgate::ledger::Ledger;
 use tollgate::mcp::{ServerInfo, http::Endpoint};
 use tollgate::store::Store;
 use tollgate::webhooks::Webhook;
-use tollgate::{AnchorWatch, CancellationToken, Clock, Door, Operator, Reloads, Surface, Tollgate};
+use tollgate::{AnchorWatch, CancellationToken, Clock, Door, Gate, Operator, Reloads, Surface, Tollgate};
 
 use crate::entrance::{self, Holder, Names};
 use crate::keys::Ring;
@@ -86,6 +86,8 @@ pub(crate) struct App {
     pub(crate) ledger: Arc<Ledger>,
     pub(crate) anchors: AnchorWatch,
     pub(crate) clock: Arc<dyn Clock>,
+    /// Only to ask how its sources stand.
+    pub(crate) gate: Gate,
     pub(crate) tasks: TaskTracker,
     /// Nothing new is begun.
     pub(crate) stop: CancellationToken,
@@ -131,6 +133,7 @@ pub fn router(house: &Tollgate, address: SocketAddr, options: ServeOptions) -> S
         ledger: house.ledger(),
         anchors: house.anchors(),
         clock: house.clock(),
+        gate: house.gate().clone(),
         tasks: TaskTracker::new(),
         cut: CancellationToken::new(),
         stop: options.stop.child_token(),

@@ -46,6 +46,7 @@ pub(crate) async fn metrics(State(app): State<Arc<App>>, Extension(holder): Exte
         sessions: app.endpoint.sessions(),
         reloads: &app.reloads,
         sent: app.webhook.as_ref().map(|webhook| webhook.counts()),
+        sources: if holder.is_operator() { app.gate.sources() } else { Vec::new() },
     };
     let shown = if holder.is_operator() { Shown::All } else { Shown::Only(app.names_for(&holder).await) };
     let text = app.metrics.render(&house, &shown);

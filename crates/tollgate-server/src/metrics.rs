@@ -7,7 +7,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tollgate::webhooks::Counts;
-use tollgate::{AnchorStatus, BoxFuture, Call, Caller, Clock, Code, Door, Outcome, Reloads, Status, ToolDefinition};
+use tollgate::{
+    AnchorStatus, BoxFuture, Call, Caller, Clock, Code, Door, Outcome, Reloads, SourceReport, Status, ToolDefinition,
+};
 
 use crate::limits::SERIES_MAX;
 
@@ -39,6 +41,8 @@ pub(crate) struct House<'a> {
     pub(crate) reloads: &'a Reloads,
     /// What became of approvals that were sent, where they are.
     pub(crate) sent: Option<Counts>,
+    /// What happened at the sources that tools ask; a client sees none.
+    pub(crate) sources: Vec<SourceReport>,
 }
 
 /// Whose tools are named: for a client, a tool that it may not list does not exist here either.
@@ -97,7 +101,8 @@ impl Metrics {
             .write_calls(&mut text, shown)
             .and_then(|()| self.write_house(&mut text, house))
             .and_then(|()| write_sent(&mut text, house.sent))
-            .and_then(|()| write_anchors(&mut text, &house.anchors));
+            .and_then(|()| write_anchors(&mut text, &house.anchors))
+            .and_then(|()| write_sources(&mut text, &house.sources));
         text
     }
 
@@ -167,6 +172,42 @@ fn write_anchors(out: &mut String, anchors: &[AnchorStatus]) -> std::fmt::Result
     head(out, "ledger_anchored_total", "counter", "Checkpoints that were taken by the place that keeps them.")?;
     for AnchorStatus { kind, kept, .. } in anchors {
         writeln!(out, "tollgate_ledger_anchored_total{{anchor=\"{kind}\"}} {kept}")?;
+    }
+    Ok(())
+}
+
+/// What is counted of each source: the name, what it is, and where it stands.
+type SourceCount = (&'static str, &'static str, fn(&SourceReport) -> u64);
+
+const SOURCE_COUNTS: [SourceCount; 6] = [
+    ("retries_total", "Calls that were made again after a failure.", |source| source.retries),
+    ("fallbacks_total", "Failed calls that another tool was asked instead of.", |source| source.fallbacks),
+    ("timeouts_total", "Tries whose time was up.", |source| source.timeouts),
+    ("breaker_refused_total", "Calls that were refused because the source was left alone.", |source| source.refused),
+    ("breaker_opened_total", "How often the source was left alone.", |source| source.opened),
+    ("source_busy_total", "Calls that got no turn: too many ran or waited.", |source| source.busy),
+];
+
+fn write_sources(out: &mut String, sources: &[SourceReport]) -> std::fmt::Result {
+    let sources = sources.get(..SERIES_MAX).unwrap_or(sources);
+    if sources.is_empty() {
+        return Ok(());
+    }
+    for (name, help, count) in SOURCE_COUNTS {
+        head(out, name, "counter", help)?;
+        for source in sources {
+            writeln!(out, "tollgate_{name}{{source=\"{}\"}} {}", escaped(&source.source), count(source))?;
+        }
+    }
+    head(out, "breaker_open", "gauge", "1 while the source is left alone, 0.5 while it is tried.")?;
+    for source in sources {
+        let value = match source.breaker {
+            Some("open") => "1",
+            Some("half_open") => "0.5",
+            Some(_) => "0",
+            None => continue,
+        };
+        writeln!(out, "tollgate_breaker_open{{source=\"{}\"}} {value}", escaped(&source.source))?;
     }
     Ok(())
 }
@@ -258,6 +299,7 @@ mod tests {
             sessions: 0,
             reloads: &Reloads::default(),
             sent: None,
+            sources: Vec::new(),
         };
         let text = metrics.render(&house, &Shown::All);
         assert!(
@@ -273,5 +315,41 @@ mod tests {
             metrics.count(&format!("y{name}"), Status::Done, None, Duration::ZERO);
         }
         assert_eq!(lock(&metrics.calls).len(), SERIES_MAX + 1);
+    }
+
+    #[test]
+    fn sources_are_counted_for_those_who_may_see_them() {
+        let source = SourceReport {
+            source: "crm \"1\"".into(),
+            breaker: Some("half_open"),
+            breaker_rule: None,
+            max_concurrent: Some(4),
+            waiting: 0,
+            retry_budget: Default::default(),
+            retries: 1,
+            fallbacks: 2,
+            timeouts: 3,
+            refused: 4,
+            busy: 5,
+            opened: 6,
+        };
+        let plain = SourceReport { source: "calculate".into(), breaker: None, ..source.clone() };
+        let mut text = String::new();
+        write_sources(&mut text, &[source, plain]).unwrap();
+        for line in [
+            r#"tollgate_retries_total{source="crm \"1\""} 1"#,
+            r#"tollgate_fallbacks_total{source="crm \"1\""} 2"#,
+            r#"tollgate_timeouts_total{source="calculate"} 3"#,
+            r#"tollgate_breaker_refused_total{source="crm \"1\""} 4"#,
+            r#"tollgate_source_busy_total{source="crm \"1\""} 5"#,
+            r#"tollgate_breaker_opened_total{source="crm \"1\""} 6"#,
+            r#"tollgate_breaker_open{source="crm \"1\""} 0.5"#,
+        ] {
+            assert!(text.contains(line), "{line}\n{text}");
+        }
+        assert!(!text.contains(r#"breaker_open{source="calculate""#));
+        text.clear();
+        write_sources(&mut text, &[]).unwrap();
+        assert_eq!(text, "");
     }
 }

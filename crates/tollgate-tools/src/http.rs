@@ -212,7 +212,7 @@ impl Tool for HttpTool {
             let request = self.request(&arguments, &cx)?;
             let exchange = async {
                 let response = self.client.send(request).await.map_err(|error| explain(&error))?;
-                answer(response, cx.deadline).await
+                answer(response, &cx).await
             };
             let ended = cx.cancellation.run_until_cancelled(tokio::time::timeout(cx.deadline, exchange)).await;
             match ended {
@@ -227,14 +227,14 @@ impl Tool for HttpTool {
     }
 }
 
-async fn answer(response: Response, idle: Duration) -> Result<ToolOutput, ToolError> {
-    let status = response.status;
+async fn answer(response: Response, cx: &Cx) -> Result<ToolOutput, ToolError> {
+    let (status, idle) = (response.status, cx.deadline);
     let media = response.header("content-type").unwrap_or_default().to_ascii_lowercase();
-    let retry_after = response.header("retry-after").map(str::to_owned);
+    let retry_after = response.retry_after(cx.clock.now());
     if !(200..300).contains(&status) {
         // The status is the answer; a body that can not be read adds nothing.
         let body = response.bytes(ERROR_BODY_BYTES_MAX, idle).await.unwrap_or_default();
-        return Err(refusal(status, retry_after.as_deref(), &body));
+        return Err(refusal(status, retry_after, &body).retry_after(retry_after));
     }
     let body = response.bytes(limits::HTTP_BODY_BYTES_MAX, idle).await.map_err(|error| explain(&error))?;
     if body.trim_ascii().is_empty() {
@@ -269,7 +269,7 @@ fn handed(name: &str, value: &str) -> String {
     if name.eq_ignore_ascii_case("idempotency-key") { format!("\"{value}\"") } else { value.to_owned() }
 }
 
-fn refusal(status: u16, retry_after: Option<&str>, body: &[u8]) -> ToolError {
+fn refusal(status: u16, retry_after: Option<Duration>, body: &[u8]) -> ToolError {
     let said = excerpt(body);
     let message = if said.is_empty() {
         format!("the server answered {status}")
@@ -282,8 +282,7 @@ fn refusal(status: u16, retry_after: Option<&str>, body: &[u8]) -> ToolError {
             ToolError::new(message).with_tool_code("NOT_FOUND").with_hint("check the names and ids in the arguments")
         }
         429 => {
-            let seconds = retry_after.and_then(|value| value.trim().parse::<u64>().ok());
-            let when = seconds.map_or_else(|| "later".to_owned(), |seconds| format!("in {seconds} seconds"));
+            let when = retry_after.map_or_else(|| "later".to_owned(), |wait| format!("in {} seconds", wait.as_secs()));
             ToolError::with_code(Code::UpstreamError, message)
                 .nothing_happened()
                 .with_tool_code("RATE_LIMITED")

@@ -1,5 +1,7 @@
 //! What went wrong, as the model, the client and the operator read it.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -114,6 +116,8 @@ pub struct ToolError {
     pub client_lacks: Option<ClientCapability>,
     /// That it changed nothing: the same call may be made anew, also under its idempotency key.
     pub nothing_happened: bool,
+    /// When the server wants to be asked again, in milliseconds from now.
+    pub retry_after_ms: Option<u64>,
 }
 
 impl ToolError {
@@ -133,6 +137,7 @@ impl ToolError {
             details: Vec::new(),
             client_lacks: None,
             nothing_happened: false,
+            retry_after_ms: None,
         }
     }
 
@@ -176,6 +181,13 @@ impl ToolError {
         self
     }
 
+    /// The same error, after which the server wants to be left alone for so long.
+    #[must_use]
+    pub fn retry_after(mut self, wait: Option<Duration>) -> Self {
+        self.retry_after_ms = wait.map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));
+        self
+    }
+
     /// The same error, worth another try.
     #[must_use]
     pub fn retryable(mut self) -> Self {
@@ -192,7 +204,7 @@ impl From<ToolError> for ErrorObject {
             message: error.message,
             retryable: error.retryable,
             hint: error.hint,
-            retry_after_ms: None,
+            retry_after_ms: error.retry_after_ms,
             tool_code: error.tool_code,
             details: error.details,
             client_lacks: error.client_lacks,

@@ -21,11 +21,14 @@ pub struct Idempotency {
     /// an HTTP request, an environment variable of a program, a member of `_meta` for a tool of an MCP server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hand_on: Option<String>,
+    /// The operator's word that doing it twice is doing it once.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub repeatable: bool,
 }
 
 impl Default for Idempotency {
     fn default() -> Self {
-        Self { derive: false, argument: None, ttl_ms: limits::IDEMPOTENCY_TTL_MS, hand_on: None }
+        Self { derive: false, argument: None, ttl_ms: limits::IDEMPOTENCY_TTL_MS, hand_on: None, repeatable: false }
     }
 }
 

@@ -15,6 +15,7 @@ pub mod limits;
 mod outcome;
 mod port;
 mod quota;
+mod resilience;
 mod schema;
 mod secret;
 mod tool;
@@ -34,6 +35,10 @@ pub use port::{
     Tool, Workspace,
 };
 pub use quota::{QuotaStore, Rate, Turn};
+pub use resilience::{
+    BreakerRule, DEFAULT_STRATEGY, Fallback, FromPointer, FromTemplate, Literal, MappedArgument, NETWORK_ERROR,
+    OnError, Resilience, Retry, RetryBudget, Rungs, SourceRules, Strategy, StrategyWord,
+};
 pub use schema::{input_schema, output_schema};
 pub use secret::Secret;
 pub use tool::{

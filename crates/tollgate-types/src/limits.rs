@@ -24,6 +24,42 @@ pub const TOOL_TIMEOUT_MS: u64 = 30_000;
 pub const TOOL_TIMEOUT_MS_MAX: u64 = 24 * 60 * 60 * 1000;
 /// Calls of one tool that run at once unless its definition says otherwise.
 pub const TOOL_CONCURRENT_MAX: usize = 5;
+/// How often a failed call is made again where that is declared without a number.
+pub const RETRIES: u32 = 3;
+/// The most that can be said.
+pub const RETRIES_MAX: u32 = 10;
+/// Between the first try and the second; each later pause is twice as long.
+pub const RETRY_PAUSE_MS: u64 = 1_000;
+/// The longest pause, unless it is said; a server's `Retry-After` is waited for as long at most.
+pub const RETRY_PAUSE_MS_MAX: u64 = 60_000;
+/// Retries in a hundred calls of one source, unless it is said.
+pub const RETRY_BUDGET_PERCENT: u32 = 20;
+/// Retries of one source beyond that, unless it is said.
+pub const RETRY_BUDGET_RESERVE: u32 = 20;
+/// The most that can be said.
+pub const RETRY_BUDGET_RESERVE_MAX: u32 = 10_000;
+/// Failures in a row after which a source is left alone, unless it is said.
+pub const BREAKER_FAILURES: u32 = 5;
+/// For how long, unless it is said.
+pub const BREAKER_OPEN_MS: u64 = 30_000;
+/// The longest that can be said.
+pub const BREAKER_OPEN_MS_MAX: u64 = 60 * 60 * 1000;
+/// Calls of one source that run at once, unless it is said.
+pub const SOURCE_CONCURRENT_MAX: u32 = 64;
+/// Calls of one source that wait for their turn, unless it is said.
+pub const SOURCE_WAITING_MAX: u32 = 256;
+/// How long calls under way may go on when Tollgate is told to stop, unless it is said.
+pub const DRAIN_MS: u64 = 10_000;
+/// The longest that can be said.
+pub const DRAIN_MS_MAX: u64 = 60 * 60 * 1000;
+/// A template of a fallback's argument.
+pub const TEMPLATE_CHARS_MAX: usize = 1_000;
+/// Steps that rendering one takes.
+pub const TEMPLATE_FUEL_MAX: u64 = 10_000;
+/// The arguments that it reads, as JSON.
+pub const TEMPLATE_INPUT_BYTES_MAX: usize = 64 * 1024;
+/// What it makes.
+pub const TEMPLATE_OUTPUT_BYTES_MAX: usize = 64 * 1024;
 /// Calls under way in one gate, those that tools make included; more are told to come back.
 pub const CALLS_UNDER_WAY_MAX: usize = 1_024;
 /// Calls of one batch that are under way at once.

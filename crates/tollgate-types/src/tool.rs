@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::{Category, Cost, Idempotency, Permission, Risk, Units, limits};
+use crate::{Category, Cost, Idempotency, OnError, Permission, Risk, Units, limits};
 
 /// A capability as data. The executor stands apart; see [`crate::Tool`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -77,6 +77,9 @@ pub struct ToolDefinition {
     /// How it runs.
     #[serde(default)]
     pub execution: Execution,
+    /// What is done about its failures, by code.
+    #[serde(default, skip_serializing_if = "OnError::is_empty")]
+    pub on_error: OnError,
     /// What must hold before it runs.
     #[serde(default)]
     pub security: Security,
@@ -111,6 +114,7 @@ impl ToolDefinition {
             cost: None,
             idempotency: Idempotency::default(),
             execution: Execution::default(),
+            on_error: OnError::default(),
             security: Security::default(),
             output: Output::default(),
         }
@@ -130,10 +134,12 @@ impl ToolDefinition {
     }
 
     /// Whether a call that may have happened may be made again: it only reads, or doing it twice is doing it once. What an
-    /// MCP server says of its own tools is not believed.
+    /// MCP server says of its own tools is not believed: there only the operator's `idempotency.repeatable` counts.
     pub fn may_happen_twice(&self) -> bool {
         let is_believed = self.source.kind != SourceKind::Mcp;
-        self.risk == Risk::Read || is_believed && self.annotations.idempotent == Some(true)
+        self.risk == Risk::Read
+            || self.idempotency.repeatable
+            || is_believed && self.annotations.idempotent == Some(true)
     }
 
     /// The three-part text that a model reads: what it does, when to use it, when not.
@@ -250,7 +256,17 @@ pub enum Undo {
 pub struct Execution {
     /// How long one run may take, in milliseconds.
     pub timeout_ms: u64,
-    /// How often a retryable failure is tried again.
+    /// How long a run may go without reporting progress, in milliseconds; unsaid: as long as it may take.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idle_timeout_ms: Option<u64>,
+    /// How long a call may wait for its turn, in milliseconds, which does not count as running; unsaid: as long as a run
+    /// may take.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queue_timeout_ms: Option<u64>,
+    /// How long all runs of a call may take together with the pauses between them and a fallback, in milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub total_timeout_ms: Option<u64>,
+    /// How often what `retryable_errors` lists is tried again; `on_error` says more.
     pub max_retries: u32,
     /// The codes, the gate's or the tool's, that are tried again.
     pub retryable_errors: Vec<String>,
@@ -268,6 +284,9 @@ impl Default for Execution {
     fn default() -> Self {
         Self {
             timeout_ms: limits::TOOL_TIMEOUT_MS,
+            idle_timeout_ms: None,
+            queue_timeout_ms: None,
+            total_timeout_ms: None,
             max_retries: 0,
             retryable_errors: Vec::new(),
             concurrency: Concurrency::Parallel,

@@ -1,6 +1,6 @@
 //! Wires the parts: configuration, ledger, store, policy, tools, gate.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -136,6 +136,7 @@ impl Builder {
         let gate = GateBuilder {
             quotas: Quotas::in_process(self.loaded.limits(&policy)?, Arc::clone(&self.clock)),
             budgets: self.loaded.budgets(&policy)?,
+            resilience: self.loaded.config.resilience.get_ref().clone(),
             policy,
             ledger: Arc::clone(&ledger),
             store,
@@ -152,6 +153,7 @@ impl Builder {
         .build(tools)
         .map_err(|error| unfit(&self.loaded, error))?;
         warnings.extend(idle_rules(&gate));
+        warnings.extend(idle_fallbacks(&gate));
         let configs = servers::configured(&self.loaded, &redactor, &mut warnings).await?;
         let start = || Servers::start(configs, gate.clone(), overlays, Arc::clone(&self.clock));
         let has_servers = !self.loaded.config.mcp.is_empty();
@@ -199,6 +201,8 @@ async fn offer(
     let names: Vec<String> = tools.iter().map(|tool| tool.definition().name).collect();
     warnings.extend(overlays.idle(&names).into_iter().chain(loaded.idle_budgets(&names)));
     let tools = tools.into_iter().map(|tool| overlays.apply(tool)).collect::<Result<Vec<_>, _>>()?;
+    let definitions: Vec<_> = tools.iter().map(|tool| tool.definition()).collect();
+    warnings.extend(loaded.idle_sources(&definitions));
     Ok(Offer { tools, overlays, read_only })
 }
 
@@ -277,6 +281,19 @@ fn idle_rules(gate: &Gate) -> Vec<String> {
         warnings.push(format!("{more} more rules are about tools that are not there"));
     }
     warnings
+}
+
+/// Tools whose fallback is not there; servers bring theirs later.
+fn idle_fallbacks(gate: &Gate) -> BTreeSet<String> {
+    let catalog = gate.catalog();
+    let is_idle = |other: &String| !catalog.has(other) && !other.starts_with("mcp__");
+    let of = |name: &String| gate.failures(name).map(|report| report.ladder).unwrap_or_default();
+    let all = catalog.all().into_iter().map(|entry| entry.definition.name.clone());
+    let idle = all.flat_map(|name| {
+        let others = of(&name).into_iter().filter_map(|rung| rung.fallback).filter(is_idle).collect::<Vec<_>>();
+        others.into_iter().map(move |other| format!("`{name}` falls back to the tool `{other}`, which is not there"))
+    });
+    idle.collect()
 }
 
 /// The role of the local command line is one that exists.

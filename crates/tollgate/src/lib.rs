@@ -57,7 +57,10 @@ pub use subset::Subset;
 pub use tollgate::Tollgate;
 pub use tollgate_agent as agent;
 pub use tollgate_catalog::{Catalog, Lanes, Schedule};
-pub use tollgate_gate::{BudgetReport, Gate, Operator, OperatorError, SystemClock, Verdict};
+pub use tollgate_gate as gate;
+pub use tollgate_gate::{
+    BudgetReport, FailureReport, Gate, Operator, OperatorError, RungReport, SourceReport, SystemClock, Verdict,
+};
 pub use tollgate_guard::check as check_url;
 pub use tollgate_guard::redact;
 pub use tollgate_ledger as ledger;

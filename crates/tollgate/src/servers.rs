@@ -200,6 +200,7 @@ fn config(name: &str, kind: UpstreamKind, server: &McpServer) -> UpstreamConfig 
         permission: said.permission,
         description: said.description.clone(),
         cost: said.cost.clone(),
+        repeatable: said.repeatable,
     });
     config.overrides = overrides.collect();
     config

@@ -90,10 +90,13 @@ impl Tollgate {
         }
     }
 
-    /// Waits for the calls under way, lets what is being sent arrive, stops the MCP servers with all that they started, and
+    /// Waits for the calls under way, for as long as `resilience.drain_ms` says, and cancels what is left then; lets what is being sent arrive, stops the MCP servers with all that they started, and
     /// has the last checkpoint kept elsewhere, where that is configured.
     pub async fn stop(&self) {
-        self.gate.drain().await;
+        let left = self.gate.drain_within(self.patience()).await;
+        if left > 0 {
+            tracing::warn!(left, "calls were still under way at the end, and were cancelled");
+        }
         if let Some(webhook) = &self.webhook {
             webhook.stop().await;
         }
@@ -106,6 +109,11 @@ impl Tollgate {
             }
             anchors.stop().await;
         }
+    }
+
+    /// How long calls under way may go on at the end: `resilience.drain_ms`.
+    pub fn patience(&self) -> Duration {
+        self.loaded.drain()
     }
 
     /// The ledger, for those who watch it.

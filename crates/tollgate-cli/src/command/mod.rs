@@ -9,6 +9,7 @@ pub(crate) mod doctor;
 pub(crate) mod eval;
 pub(crate) mod init;
 pub(crate) mod keys;
+mod ladder;
 pub(crate) mod mcp;
 pub(crate) mod policy;
 pub(crate) mod redact;

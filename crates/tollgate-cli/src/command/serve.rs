@@ -105,6 +105,7 @@ async fn http(global: &Global, args: &ServeArgs) -> Result<u8, Failure> {
     let stop = CancellationToken::new();
     let mut options = ServeOptions::new(info(), stop.clone());
     options.door = Some(door(&house, args)?);
+    options.drain = house.patience();
     let stopped = stopped();
     let mut serving = std::pin::pin!(bound.serve(&house, options));
     tokio::select! {

@@ -3,9 +3,9 @@
 use std::io::IsTerminal;
 
 use serde::Serialize;
-use tollgate::{BudgetReport, Surface, ToolDefinition};
+use tollgate::{BudgetReport, FailureReport, Surface, ToolDefinition};
 
-use super::{budget, caller, configuration, open};
+use super::{budget, caller, configuration, ladder, open};
 use crate::args::{Format, Global, ToolsAction};
 use crate::failure::Failure;
 use crate::output::{self, Style, style};
@@ -37,9 +37,10 @@ pub(crate) async fn run(global: &Global, action: ToolsAction) -> Result<u8, Fail
                 return Err(failure.hint("`tollgate tools list` lists them"));
             };
             let budgets = house.gate().budgets(&caller, &name).await.map_err(tollgate::Error::from)?;
+            let failures = house.gate().failures(&name);
             match format {
-                Format::Json => output::json(&Shown { tool, budgets })?,
-                Format::Text => output::out(&story(tool, &budgets))?,
+                Format::Json => output::json(&Shown { tool, budgets, failures })?,
+                Format::Text => output::out(&story(tool, &budgets, failures.as_ref()))?,
             }
         }
     }
@@ -53,6 +54,8 @@ struct Shown<'a> {
     tool: &'a ToolDefinition,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     budgets: Vec<BudgetReport>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failures: Option<FailureReport>,
 }
 
 /// What fits a line of a table.
@@ -66,7 +69,7 @@ fn first_sentence(text: &str) -> String {
     }
 }
 
-fn story(tool: &ToolDefinition, budgets: &[BudgetReport]) -> String {
+fn story(tool: &ToolDefinition, budgets: &[BudgetReport], failures: Option<&FailureReport>) -> String {
     let bold = |text: &str| style(Style::Bold, text, std::io::stdout().is_terminal());
     let mut text = format!("{} — {}\n", bold(&tool.name), tool.description);
     for part in [&tool.when, &tool.when_not].into_iter().flatten() {
@@ -89,6 +92,9 @@ fn story(tool: &ToolDefinition, budgets: &[BudgetReport]) -> String {
     }
     for line in budget::lines(budgets) {
         text.push_str(&format!("{line}\n"));
+    }
+    if let Some(failures) = failures {
+        text.push_str(&format!("\n{}\n{}", bold("When it fails"), ladder::lines(&tool.execution, failures)));
     }
     let pretty = |value: &serde_json::Value| serde_json::to_string_pretty(value).unwrap_or_default();
     text.push_str(&format!("\n{}\n{}\n", bold("Arguments"), pretty(&tool.input_schema)));

@@ -11,6 +11,7 @@ mod call;
 mod doctor;
 mod eval;
 mod explain;
+mod failure;
 mod http;
 mod import;
 mod once;

@@ -126,6 +126,7 @@ impl<'a> Stage<'a> {
             policy,
             quotas: Quotas::in_process(Vec::new(), Arc::clone(&clock)),
             budgets: Vec::new(),
+            resilience: Default::default(),
             ledger: Arc::new(ledger),
             store: Store::new(folder),
             key,

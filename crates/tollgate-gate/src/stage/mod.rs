@@ -4,6 +4,7 @@ pub(crate) mod admit;
 pub(crate) mod approve;
 pub(crate) mod budget;
 pub(crate) mod circles;
+pub(crate) mod descend;
 pub(crate) mod find;
 pub(crate) mod judge;
 pub(crate) mod replay;
@@ -24,8 +25,8 @@ pub(crate) enum Stop {
     Error(ErrorObject),
     /// With a question to a human.
     Waiting(Box<(Waiting, ErrorObject)>),
-    /// With the stored end of an earlier call.
-    Replay(Box<End>),
+    /// With an end that was made elsewhere: the stored one of an earlier call, or a fallback's.
+    Ended(Box<End>),
 }
 
 impl Stop {
@@ -37,7 +38,7 @@ impl Stop {
         match self {
             Self::Error(error) => End::from_error(error),
             Self::Waiting(question) => End::Waiting(question.0, question.1),
-            Self::Replay(end) => *end,
+            Self::Ended(end) => *end,
         }
     }
 }

@@ -188,7 +188,7 @@ impl Waiting<'_> {
                     let (caller, tool) = (&self.trip.attempt.caller, &self.judged.entry().definition);
                     self.trip.gate.inner().heard(caller, tool, self.judged.arguments(), &Ok(said));
                 }
-                Stop::Replay(Box::new(end))
+                Stop::Ended(Box::new(end))
             }
         }
     }

@@ -1,13 +1,20 @@
-//! Run: recorded as started before it starts; stopped when its time is up or nobody waits any more.
+//! Run: takes a turn, is recorded as started before it starts, and is stopped when its time is up or nobody waits any more.
+//! What fails is tried again as its ladder says, and goes on to [`super::descend`].
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate_types::{Code, Cx, ErrorObject, HandedKey, Risk, ToolError, ToolOutput, limits};
+use tokio::sync::{Notify, SemaphorePermit};
+use tollgate_types::{Code, Cx, HandedKey, Progress, SourceKind, ToolDefinition, ToolError, ToolOutput, limits};
 
 use super::approve::{Cleared, Yes};
-use super::{Stop, budget, cancelled, ledger_unavailable, presentable, replay, store_unavailable};
+use super::{Stop, budget, cancelled, descend, ledger_unavailable, replay, shape, store_unavailable};
 use crate::gate::Trip;
+use crate::resilience::failure::{Class, Failure};
+use crate::resilience::ladder::Standing;
+use crate::resilience::source::{Pass, count};
+use crate::turnstile::Turn;
 
 /// What a tool returned.
 pub(crate) struct Ran {
@@ -21,57 +28,109 @@ impl Ran {
     }
 }
 
-/// Between two tries of a retryable failure, doubled each time.
-const RETRY_PAUSE: Duration = Duration::from_millis(100);
 /// What a tool has to end by itself: a program's own grace, and a little.
-const GRACE: Duration = Duration::from_millis(limits::PROGRAM_GRACE_MS + 250);
+pub(crate) const GRACE: Duration = Duration::from_millis(limits::PROGRAM_GRACE_MS + 250);
+/// When to come back to a source whose places are all taken.
+const BUSY_WAIT_MS: u64 = 1_000;
 
 pub(crate) async fn run(trip: Trip<'_>, cleared: Cleared) -> Result<Ran, Stop> {
     let executor = Arc::clone(cleared.executor());
-    let wait = cleared.cx().deadline;
-    let _turn = tokio::select! {
-        turn = tokio::time::timeout(wait, executor.turnstile.turn(&trip.attempt.caller.subject)) => match turn {
-            Ok(turn) => turn,
-            Err(_) => {
-                let error = ErrorObject::new(Code::Unavailable, "the tool is busy: its earlier calls have not ended");
-                return Err(Stop::Error(error.with_hint("ask again later")));
-            }
-        },
-        () = trip.cancellation.cancelled() => return Err(cancelled("cancelled before it started")),
-    };
-    let gate = trip.gate.inner();
-    budget::hold(trip, &cleared).await?; // first: it can be given back, a yes that is used up cannot
-    replay::reserve(trip, &cleared).await?; // before the yes, which is not for an answer that stands already
-    use_up(trip, &cleared).await?;
-    let handed = replay::handed(trip, &cleared)?;
-    let risk = cleared.entry().definition.risk;
-    trip.attempt.started(gate, risk).await.map_err(|error| ledger_unavailable(&error))?;
-    let mut tries = 0;
-    loop {
-        let ended = once(trip, &cleared, handed.clone()).await;
-        let definition = &cleared.entry().definition;
-        gate.heard(&trip.attempt.caller, definition, cleared.arguments(), &ended);
-        match ended {
-            Ok(output) => {
-                trip.attempt.came_to(definition.came_to(output.structured.as_ref()));
-                return Ok(Ran { cleared, output });
-            }
-            Err(error) if tries < retries_allowed(trip, &cleared, &error) => {
-                tokio::select! {
-                    () = tokio::time::sleep(RETRY_PAUSE * 2_u32.saturating_pow(tries)) => {}
-                    () = trip.cancellation.cancelled() => return Err(cancelled("cancelled between two tries")),
+    let mut time = Time::of(trip, &cleared.entry().definition);
+    let ended = match executor.source.enter(&*trip.gate.inner().clock) {
+        Err(wait) => Err(left_alone(&executor.source.name, wait)),
+        Ok(pass) => {
+            let taken = turn(trip, &cleared).await?;
+            time = time.begun();
+            match taken {
+                Err(busy) => Err(busy),
+                Ok(_turn) => {
+                    let handed = begin(trip, &cleared).await?;
+                    executor.source.budget.pay_in();
+                    tries(Try { trip, cleared: &cleared, handed, time }, pass).await?
                 }
-                tries += 1;
-                trip.attempt.retried();
-            }
-            Err(error) => {
-                if error.nothing_happened {
-                    trip.attempt.nothing_happened();
-                }
-                return Err(Stop::Error(presentable(gate, error.into())));
             }
         }
+    };
+    match ended {
+        Ok(output) => Ok(Ran { cleared, output }),
+        // Its turn is over by now: what is called instead may ask the same source.
+        Err(error) => Err(descend::descend(trip, &cleared, time, error).await),
     }
+}
+
+/// The time of one call.
+#[derive(Clone, Copy)]
+pub(super) struct Time<'a> {
+    trip: Trip<'a>,
+    began: Duration,
+    total: Option<Duration>,
+}
+
+impl<'a> Time<'a> {
+    fn of(trip: Trip<'a>, definition: &ToolDefinition) -> Self {
+        let total = definition.execution.total_timeout_ms.map(Duration::from_millis);
+        Self { trip, began: trip.gate.inner().clock.monotonic(), total }
+    }
+
+    /// The same, begun only now: waiting for a turn does not count.
+    fn begun(self) -> Self {
+        Self { began: self.trip.gate.inner().clock.monotonic(), ..self }
+    }
+
+    /// What is left, where it is limited.
+    pub(super) fn left(&self) -> Option<Duration> {
+        let passed = self.trip.gate.inner().clock.monotonic().saturating_sub(self.began);
+        self.total.map(|total| total.saturating_sub(passed))
+    }
+}
+
+fn left_alone(source: &str, wait: Duration) -> ToolError {
+    let message = format!("`{source}` failed again and again, and is left alone for a while");
+    let error = ToolError::with_code(Code::Unavailable, message).nothing_happened().retry_after(Some(wait));
+    error.with_hint(format!("ask again in {} s, or use another tool", wait.as_secs_f64().ceil()))
+}
+
+/// A place at the source and at the tool's turnstile, or that there is none. Each is given back when it is dropped.
+type Taken<'a> = (Option<SemaphorePermit<'a>>, Turn);
+
+/// Waits for a turn, in time that is not the tool's.
+async fn turn<'a>(trip: Trip<'_>, cleared: &'a Cleared) -> Result<Result<Taken<'a>, ToolError>, Stop> {
+    let (executor, execution) = (cleared.executor(), &cleared.entry().definition.execution);
+    let began = trip.gate.inner().clock.monotonic();
+    let wait = Duration::from_millis(execution.queue_timeout_ms.unwrap_or(execution.timeout_ms));
+    let taken = async {
+        // The tool's own first: who waits for it holds no place that another tool could have.
+        let own = executor.turnstile.turn(&trip.attempt.caller.subject).await;
+        let place = match &executor.source.places {
+            Some(places) => Some(places.take().await.map_err(|_full| ())?),
+            None => None,
+        };
+        Ok((place, own))
+    };
+    let taken = tokio::select! {
+        biased;
+        taken = taken => taken,
+        () = trip.cancellation.cancelled() => return Err(cancelled("cancelled before it started")),
+        () = tokio::time::sleep(wait) => Err(()),
+    };
+    trip.attempt.queued(trip.gate.inner().clock.monotonic().saturating_sub(began));
+    Ok(taken.map_err(|()| {
+        count(&executor.source.counts.busy);
+        let error = ToolError::with_code(Code::Unavailable, "the tool is busy: its earlier calls have not ended");
+        let error = error.nothing_happened().retry_after(Some(Duration::from_millis(BUSY_WAIT_MS)));
+        error.with_hint("ask again later")
+    }))
+}
+
+/// Everything that must stand before the tool starts.
+async fn begin(trip: Trip<'_>, cleared: &Cleared) -> Result<Option<HandedKey>, Stop> {
+    budget::hold(trip, cleared).await?; // first: it can be given back, a yes that is used up cannot
+    replay::reserve(trip, cleared).await?; // before the yes, which is not for an answer that stands already
+    use_up(trip, cleared).await?;
+    let handed = replay::handed(trip, cleared)?;
+    let risk = cleared.entry().definition.risk;
+    trip.attempt.started(trip.gate.inner(), risk).await.map_err(|error| ledger_unavailable(&error))?;
+    Ok(handed)
 }
 
 /// Uses up the yes that the call runs under. When another call was first, a human must be asked again.
@@ -85,40 +144,141 @@ async fn use_up(trip: Trip<'_>, cleared: &Cleared) -> Result<(), Stop> {
     match used {
         Ok(true) => Ok(()),
         Ok(false) => {
-            let error = ErrorObject::new(Code::Conflict, "the approval was used up or taken back at the same moment");
+            let message = "the approval was used up or taken back at the same moment";
+            let error = tollgate_types::ErrorObject::new(Code::Conflict, message);
             Err(Stop::Error(error.with_hint("ask again: a human must approve once more")))
         }
         Err(error) => Err(store_unavailable(&error)),
     }
 }
 
-/// One try. A tool whose time is up, or that nobody waits for any more, is told so, and has a moment to end by itself
-/// before it is dropped.
-async fn once(trip: Trip<'_>, cleared: &Cleared, handed_key: Option<HandedKey>) -> Result<ToolOutput, ToolError> {
-    let cx = Cx { handed_key, ..cleared.cx().clone() };
-    let (limit, stop) = (cx.deadline, cx.cancellation.clone());
+/// A call that has its turn.
+struct Try<'a> {
+    trip: Trip<'a>,
+    cleared: &'a Cleared,
+    handed: Option<HandedKey>,
+    time: Time<'a>,
+}
+
+impl Try<'_> {
+    /// Whether doing it twice is doing it once: the operator says so, or the system behind it knows the key.
+    fn is_repeatable(&self) -> bool {
+        self.handed.is_some() || self.cleared.entry().definition.may_happen_twice()
+    }
+
+    /// Whether the tool itself says that it did nothing and may be asked again. An MCP server's word is not enough.
+    fn says_again(&self, error: &ToolError) -> bool {
+        let is_believed = self.cleared.entry().definition.source.kind != SourceKind::Mcp;
+        is_believed && error.code == Code::ToolError && error.retryable
+    }
+
+    fn standing(&self, error: &ToolError, retries: u32) -> Standing {
+        let mut chance = DefaultHasher::new();
+        (self.trip.attempt.id.as_str(), retries).hash(&mut chance);
+        let left = self.time.left();
+        let is_repeatable = self.is_repeatable() || self.says_again(error);
+        Standing { is_repeatable, retries, left, chance: chance.finish() }
+    }
+}
+
+/// As many tries as the ladder, the time, the source and the asker allow.
+async fn tries(call: Try<'_>, mut pass: Pass<'_>) -> Result<Result<ToolOutput, ToolError>, Stop> {
+    let (trip, executor) = (call.trip, call.cleared.executor());
+    let gate = trip.gate.inner();
+    let mut retries = 0;
+    loop {
+        let ended = once(&call).await;
+        gate.heard(&trip.attempt.caller, &call.cleared.entry().definition, call.cleared.arguments(), &ended);
+        let ended = ended.and_then(|output| judged(trip, call.cleared, output));
+        pass.ended(ended.as_ref().err());
+        let error = match ended {
+            Ok(output) => return Ok(Ok(output)),
+            Err(error) => error,
+        };
+        let failure = Failure::of(&error);
+        if failure.class == Class::Timeout {
+            count(&executor.source.counts.timeouts);
+        }
+        let pause = executor.ladder.again(&failure, call.standing(&error, retries));
+        let Some(pause) = pause.filter(|_| !trip.cancellation.is_cancelled() && executor.source.budget.take()) else {
+            return Ok(Err(error));
+        };
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            () = trip.cancellation.cancelled() => return Err(cancelled("cancelled between two tries")),
+        }
+        pass = match executor.source.enter(&*gate.clock) {
+            Ok(pass) => pass,
+            // The failure says more than that others failed too.
+            Err(_open) => return Ok(Err(error)),
+        };
+        retries += 1;
+        count(&executor.source.counts.retries);
+        trip.attempt.retried();
+    }
+}
+
+/// What a tool returned is a failure where it says so itself.
+fn judged(trip: Trip<'_>, cleared: &Cleared, output: ToolOutput) -> Result<ToolOutput, ToolError> {
+    trip.attempt.came_to(cleared.entry().definition.came_to(output.structured.as_ref()));
+    match shape::own_failure(&output) {
+        Some(error) => Err(error),
+        None => Ok(output),
+    }
+}
+
+/// One try. A tool whose time is up, that was silent for too long, or that nobody waits for any more, is told so, and has a
+/// moment to end by itself before it is dropped.
+async fn once(call: &Try<'_>) -> Result<ToolOutput, ToolError> {
+    let (trip, cleared) = (call.trip, call.cleared);
+    let execution = &cleared.entry().definition.execution;
+    let whole = cleared.cx().deadline;
+    let limit = call.time.left().map_or(whole, |left| left.min(whole));
+    let idle = execution.idle_timeout_ms.map(Duration::from_millis);
+    let heard = idle.map(|_| Arc::new(Notify::new()));
+    let mut cx = Cx { handed_key: call.handed.clone(), deadline: limit, ..cleared.cx().clone() };
+    // Each try has its own stop: the last one's must not end this one.
+    cx.cancellation = trip.cancellation.child_token();
+    if let Some(heard) = &heard {
+        cx.progress = telling(cx.progress, Arc::clone(heard));
+    }
+    let stop = cx.cancellation.clone();
     let mut running = cleared.executor().tool.call(cleared.arguments().clone(), cx);
     let error = tokio::select! {
         // What came back counts, even when the asker left at the same moment.
         biased;
         ended = &mut running => return ended,
         () = trip.cancellation.cancelled() => ToolError::with_code(Code::Cancelled, "cancelled while it ran"),
-        () = tokio::time::sleep(limit) => {
-            let message = format!("the tool did not finish within {} ms", limit.as_millis());
-            ToolError::with_code(Code::Timeout, message)
-        }
+        () = tokio::time::sleep(limit) => late("did not finish", limit),
+        silent = silence(idle.zip(heard.as_deref())) => late("said nothing", silent),
     };
     stop.cancel();
     // Its last words do not make the call a success: it was broken off.
     let _ = tokio::time::timeout(GRACE, running).await;
-    Err(halved(error, cleared.entry().definition.risk))
+    Err(if call.is_repeatable() { error } else { halved(error) })
+}
+
+fn late(what: &str, limit: Duration) -> ToolError {
+    ToolError::with_code(Code::Timeout, format!("the tool {what} within {} ms", limit.as_millis()))
+}
+
+/// Progress that is heard here as well.
+fn telling(listener: Progress, heard: Arc<Notify>) -> Progress {
+    Progress::to(move |update| {
+        heard.notify_one();
+        listener.report(update);
+    })
+}
+
+/// Returns once nothing was heard for so long.
+async fn silence(listening: Option<(Duration, &Notify)>) -> Duration {
+    let Some((idle, heard)) = listening else { return std::future::pending().await };
+    while tokio::time::timeout(idle, heard.notified()).await.is_ok() {}
+    idle
 }
 
 /// A change that was broken off may have happened in part.
-fn halved(error: ToolError, risk: Risk) -> ToolError {
-    if risk == Risk::Read {
-        return error;
-    }
+fn halved(error: ToolError) -> ToolError {
     let mut error = error.with_hint(MAY_HAVE_HAPPENED);
     error.retryable = false;
     error
@@ -126,15 +286,3 @@ fn halved(error: ToolError, risk: Risk) -> ToolError {
 
 /// What must be said of a change that did not end well.
 pub(crate) const MAY_HAVE_HAPPENED: &str = "it may have happened in part: check before asking again";
-
-/// Only what may happen twice is tried twice. An idempotency key says nothing of that: the tool does not know it.
-fn retries_allowed(trip: Trip<'_>, cleared: &Cleared, error: &ToolError) -> u32 {
-    let definition = &cleared.entry().definition;
-    let is_repeatable = definition.risk == Risk::Read || definition.annotations.idempotent == Some(true);
-    let is_listed = definition
-        .execution
-        .retryable_errors
-        .iter()
-        .any(|name| name == error.code.as_str() || Some(name) == error.tool_code.as_ref());
-    if is_repeatable && is_listed && !trip.cancellation.is_cancelled() { definition.execution.max_retries } else { 0 }
-}

@@ -5,7 +5,9 @@ use std::borrow::Cow;
 use serde_json::{Map, Value, json};
 use tollgate_policy::Effect;
 use tollgate_store::ResultMeta;
-use tollgate_types::{CallResult, Code, Content, ErrorObject, Risk, ToolDefinition, ToolOutput, Truncated, limits};
+use tollgate_types::{
+    CallResult, Code, Content, ErrorObject, Risk, ToolDefinition, ToolError, ToolOutput, Truncated, limits,
+};
 
 use super::run::Ran;
 use super::{Stop, presentable, store_unavailable};
@@ -28,9 +30,6 @@ pub(crate) async fn shape(trip: Trip<'_>, ran: Ran) -> Result<CallResult, Stop> 
     // A marker need not fit the schema that the secret fitted.
     let misfit = misfit(entry, &output);
     redact(gate, &mut output);
-    if let Some(error) = own_failure(&output) {
-        return Err(Stop::Error(presentable(gate, error)));
-    }
     if let Some(error) = misfit {
         // The caller is told what is wrong with it; the ledger keeps what it was.
         trip.attempt.record_result(gate, &output);
@@ -81,7 +80,7 @@ fn redact(gate: &Inner, output: &mut ToolOutput) {
 }
 
 /// A tool that says `ok: false` or `success: false` has failed, whatever its exit said.
-fn own_failure(output: &ToolOutput) -> Option<ErrorObject> {
+pub(super) fn own_failure(output: &ToolOutput) -> Option<ToolError> {
     let parsed;
     let object = match (&output.structured, output.content.as_slice()) {
         (Some(value), _) => value.as_object()?,
@@ -110,14 +109,14 @@ fn own_failure(output: &ToolOutput) -> Option<ErrorObject> {
         said.is_some_and(|said| said.len() <= limits::TOOL_CODE_CHARS_MAX && !said.contains(char::is_whitespace));
     let tool_code = code.or_else(|| said.filter(|_| is_code).map(str::to_owned));
     let message = message.or_else(|| said.map(str::to_owned)).unwrap_or_else(|| "the tool reports a failure".into());
-    let mut error = ErrorObject::new(Code::ToolError, message);
+    let mut error = ToolError::new(message);
     error.tool_code = tool_code;
     error.hint = text(&["suggestion", "hint"]);
     error.retryable = found(&["retryable"]).and_then(|value| value.as_bool()).unwrap_or(false);
     Some(error)
 }
 
-fn misfit(entry: &tollgate_catalog::Entry, output: &ToolOutput) -> Option<ErrorObject> {
+pub(super) fn misfit(entry: &tollgate_catalog::Entry, output: &ToolOutput) -> Option<ErrorObject> {
     let schema = entry.output.as_ref()?;
     let violations = match &output.structured {
         Some(value) => schema.validate(value),

@@ -13,7 +13,7 @@ use tollgate_store::{NewReservation, ReservationKey, Store};
 use tollgate_testkit::TestClock;
 use tollgate_types::{
     AttemptId, Call, Caller, Clock, Code, Content, Digest, Door, Idempotency, Outcome, Risk, SourceKind, Status,
-    Surface, Tool, ToolError, ToolOutput,
+    Surface, Tool, ToolDefinition, ToolError, ToolOutput,
 };
 
 use crate::world::{Setup, World, developer, echo, tool};
@@ -240,7 +240,8 @@ async fn which_failures_stay_under_the_key() {
             tool_runs.fetch_add(1, Ordering::SeqCst);
             async move { Err(make()) }
         };
-        let world = world(vec![tool("order", risk, fails).arc()]);
+        let once = |d: &mut ToolDefinition| d.on_error = serde_json::from_value(json!({"default": "fail"})).unwrap();
+        let world = world(vec![tool("order", risk, fails).define(once).arc()]);
         let first = order(&world, "ada", Some("k"), json!({})).await;
         let again = order(&world, "ada", Some("k"), json!({})).await;
         assert_eq!((first.status(), again.code()), (Status::Failed, first.code()), "{what}");

@@ -1,6 +1,11 @@
 //! The gate through its door, on a real ledger and a real store.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test may stop at the first surprise")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test may stop at the first surprise"
+)]
 
 mod approval;
 mod batches;
@@ -8,6 +13,7 @@ mod bounds;
 mod budgets;
 mod circles;
 mod ends;
+mod failure;
 mod idempotency;
 mod quotas;
 mod record;

@@ -11,8 +11,8 @@ use tollgate_ledger::{Durability, Ledger, Options, Recovery};
 use tollgate_policy::{Policy, Role};
 use tollgate_store::{InstallKey, Store};
 use tollgate_types::{
-    ApprovalChannel, BoxFuture, Call, Caller, Clock, Cx, Door, Outcome, QuotaStore, Risk, Secret, Surface, Tool,
-    ToolDefinition, ToolError, ToolOutput, Workspace,
+    ApprovalChannel, BoxFuture, Call, Caller, Clock, Cx, Door, Outcome, QuotaStore, Resilience, Risk, Secret, Surface,
+    Tool, ToolDefinition, ToolError, ToolOutput, Workspace,
 };
 
 /// A gate on a folder of its own.
@@ -31,6 +31,7 @@ pub(crate) struct Setup {
     pub(crate) secrets: Vec<Secret>,
     pub(crate) limits: Vec<CallLimit>,
     pub(crate) budgets: Vec<Budget>,
+    pub(crate) resilience: Resilience,
     /// The time; the real one unless it is said.
     pub(crate) clock: Option<Arc<dyn Clock>>,
     /// Where limits are counted; this process unless it is said.
@@ -105,6 +106,7 @@ pub(crate) fn open(folder: &Path, setup: Setup) -> (Gate, Operator) {
         policy: Policy::new(setup.roles).unwrap(),
         quotas,
         budgets: setup.budgets,
+        resilience: setup.resilience,
         ledger,
         store,
         key,

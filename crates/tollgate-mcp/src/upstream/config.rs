@@ -70,6 +70,8 @@ pub struct Override {
     pub description: Option<String>,
     /// What a call costs; unsaid: 1.
     pub cost: Option<Cost>,
+    /// Whether doing it twice is doing it once.
+    pub repeatable: bool,
 }
 
 /// The bounds on every server.

@@ -129,6 +129,7 @@ fn read(
         definition.risk = rule.said.risk.unwrap_or(definition.risk);
         definition.permission = rule.said.permission.unwrap_or(definition.permission);
         definition.cost = rule.said.cost.clone().or(definition.cost);
+        definition.idempotency.repeatable |= rule.said.repeatable;
         if let Some(description) = &rule.said.description {
             definition.description.clone_from(description);
         }

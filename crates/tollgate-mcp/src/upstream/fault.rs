@@ -1,5 +1,7 @@
 //! Why a question to a server brought no answer that can be used.
 
+use std::time::Duration;
+
 use tollgate_guard::client::ClientError;
 
 use super::message::RpcFailure;
@@ -17,6 +19,8 @@ pub(super) enum Fault {
         status: u16,
         /// The beginning of the body.
         text: String,
+        /// How long the server asks to be left alone.
+        retry_after: Option<Duration>,
     },
     /// The session is not known any more; it can be renewed.
     #[error("the server forgot the session")]

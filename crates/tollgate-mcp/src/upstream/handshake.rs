@@ -65,8 +65,8 @@ async fn probe(link: &Link, memory: Option<Memory>, limits: &Limits) -> Result<b
         Ok(result) => Ok(speaks_stateless(&result)),
         Err(Fault::Rpc(failure)) => Ok(STATELESS_ERRORS.contains(&failure.code)),
         Err(Fault::TimedOut { .. } | Fault::Broken(_) | Fault::SessionLost | Fault::TooLarge { .. }) => Ok(false),
-        Err(Fault::Http { status, text }) => match status {
-            401 | 403 | 407 | 429 | 500.. => Err(Fault::Http { status, text }),
+        Err(fault @ Fault::Http { status, .. }) => match status {
+            401 | 403 | 407 | 429 | 500.. => Err(fault),
             _ => Ok(false),
         },
         Err(fault @ (Fault::Closed(_) | Fault::Unreachable(_))) => Err(fault),

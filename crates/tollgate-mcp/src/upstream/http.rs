@@ -1,16 +1,18 @@
 //! A server behind streamable HTTP: one POST a question; the answer is JSON or a stream of events. The older era may
 //! hand out a session, which is renewed once when the server forgets it.
 
+use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use jiff::Timestamp;
 use serde_json::value::RawValue;
 use tokio::sync::Notify;
 use tollgate_guard::client::{Client, Request, Response};
-use tollgate_types::{Progress, ProgressUpdate, Secret, limits};
+use tollgate_types::{Clock, Progress, ProgressUpdate, Secret, limits};
 
 use super::config::Limits;
 use super::fault::Fault;
@@ -30,9 +32,9 @@ const EXCERPT_CHARS_MAX: usize = 300;
 const SESSION_CHARS_MAX: usize = 1024;
 
 /// The endpoint.
-#[derive(Debug)]
 pub(super) struct HttpLink {
     client: Client,
+    clock: Arc<dyn Clock>,
     url: String,
     headers: Vec<(String, Secret)>,
     issued: AtomicU64,
@@ -43,9 +45,16 @@ pub(super) struct HttpLink {
     list_changed: Arc<Notify>,
 }
 
+impl fmt::Debug for HttpLink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpLink").field("url", &self.url).finish_non_exhaustive()
+    }
+}
+
 impl HttpLink {
     pub(super) fn new(
         client: Client,
+        clock: Arc<dyn Clock>,
         url: String,
         headers: Vec<(String, Secret)>,
         limits: Limits,
@@ -53,7 +62,7 @@ impl HttpLink {
         list_changed: Arc<Notify>,
     ) -> Self {
         let (issued, session, renewing) = (AtomicU64::new(0), Mutex::new(None), tokio::sync::Mutex::new(()));
-        Self { client, url, headers, issued, session, renewing, limits, traces, list_changed }
+        Self { client, clock, url, headers, issued, session, renewing, limits, traces, list_changed }
     }
 
     fn session(&self) -> Option<String> {
@@ -100,7 +109,7 @@ impl HttpLink {
         let response = self.client.send(request).await?;
         match response.status {
             200..=299 => Ok(()),
-            status => Err(Fault::Http { status, text: String::new() }),
+            status => Err(Fault::Http { status, text: String::new(), retry_after: None }),
         }
     }
 
@@ -145,7 +154,7 @@ impl HttpLink {
             return Err(Fault::SessionLost);
         }
         if response.status != 200 {
-            return Err(refused(response).await);
+            return Err(refused(response, self.clock.now()).await);
         }
         if matches!(ask, Ask::Initialize) {
             let is_session =
@@ -179,8 +188,8 @@ fn header_value(name: &str) -> String {
 }
 
 /// An answer that HTTP says is none. Its body may still say more.
-async fn refused(response: Response) -> Fault {
-    let status = response.status;
+async fn refused(response: Response, now: Timestamp) -> Fault {
+    let (status, retry_after) = (response.status, response.retry_after(now));
     let body = response.bytes(ERROR_BODY_BYTES_MAX, TELL_WAIT).await.unwrap_or_default();
     match message::read(&body) {
         Some(Incoming::Response { answer: Err(failure), .. }) if !matches!(status, 401 | 403) => Fault::Rpc(failure),
@@ -189,7 +198,7 @@ async fn refused(response: Response) -> Fault {
             let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
             let is_page = line.starts_with('<');
             let text = if is_page { String::new() } else { line.chars().take(EXCERPT_CHARS_MAX).collect() };
-            Fault::Http { status, text }
+            Fault::Http { status, text, retry_after }
         }
     }
 }

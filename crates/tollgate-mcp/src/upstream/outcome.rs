@@ -167,11 +167,15 @@ pub(super) fn explain(server: &str, fault: &Fault) -> ToolError {
         }
         Fault::TooLarge { .. } => ToolError::with_code(Code::ResultTooLarge, message).with_hint("ask for less"),
         Fault::TimedOut { .. } => ToolError::with_code(Code::Timeout, message),
-        Fault::Http { status: status @ (401 | 403), .. } => upstream(message)
-            .nothing_happened()
-            .with_tool_code(format!("HTTP_{status}"))
-            .with_hint("the operator must check the credentials of this server"),
-        Fault::Http { status, .. } => upstream(message).with_tool_code(format!("HTTP_{status}")),
+        Fault::Http { status, retry_after, .. } => {
+            let error = upstream(message).with_tool_code(format!("HTTP_{status}")).retry_after(*retry_after);
+            match status {
+                401 | 403 | 407 => ToolError { retryable: false, ..error.nothing_happened() }
+                    .with_hint("the operator must check the credentials of this server"),
+                429 => error.nothing_happened().with_hint("the server asks for fewer calls; ask again later"),
+                _ => error,
+            }
+        }
         Fault::Unreachable(_) => {
             upstream(message).nothing_happened().with_tool_code("UNREACHABLE").with_hint("ask again later")
         }

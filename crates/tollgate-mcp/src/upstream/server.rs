@@ -268,8 +268,10 @@ impl Server {
                 Ok((Arc::new(Link::new(Way::Stdio(link))), driver))
             }
             UpstreamKind::Http { url, headers } => {
-                let (client, close) = (self.client.clone(), CancellationToken::new());
-                let http = HttpLink::new(client, url.clone(), headers.clone(), self.limits, traces, list_changed);
+                let (client, clock) = (self.client.clone(), Arc::clone(&self.clock));
+                let close = CancellationToken::new();
+                let http =
+                    HttpLink::new(client, clock, url.clone(), headers.clone(), self.limits, traces, list_changed);
                 let link = Arc::new(Link::new(Way::Http(Box::new(http), close.clone())));
                 let closing = Arc::clone(&link);
                 let driver = async move {

@@ -11,6 +11,7 @@ mod limit;
 mod page;
 mod policy;
 mod redact;
+mod resilience;
 mod secret;
 
 use std::collections::BTreeMap;
@@ -18,7 +19,7 @@ use std::path::{Path, PathBuf};
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use tollgate_types::ToolDefinition;
+use tollgate_types::{Resilience, ToolDefinition};
 use toml::Spanned;
 
 pub use approvals::{ApprovalWebhook, Approvals};
@@ -69,6 +70,9 @@ pub struct Config {
     /// How much callers may spend.
     #[schemars(with = "Vec<Budget>")]
     pub budget: Vec<Spanned<Budget>>,
+    /// What protects sources, and what is done about failures; docs/failure.md.
+    #[schemars(with = "Resilience")]
+    pub resilience: Spanned<Resilience>,
     /// What is hidden, and where.
     pub redact: Redact,
     /// Model servers; `default` is used unless `--model` names another.
@@ -106,6 +110,7 @@ impl Default for Config {
             approvals: Approvals::default(),
             limit: Vec::new(),
             budget: Vec::new(),
+            resilience: Spanned::new(0..0, Resilience::default()),
             redact: Redact::default(),
             models: BTreeMap::new(),
             databases: BTreeMap::new(),
@@ -233,6 +238,9 @@ pub struct ServerTools {
     /// What a call costs; unsaid: 1.
     #[serde(default)]
     pub cost: Option<tollgate_types::Cost>,
+    /// Whether doing it twice is doing it once. The server's own word on that is not believed.
+    #[serde(default)]
+    pub repeatable: bool,
 }
 
 /// How an MCP server is reached.
@@ -350,6 +358,7 @@ impl Loaded {
         if !loaded.config.redact.rule.is_empty() {
             loaded.redactor(&[])?;
         }
+        loaded.check_resilience()?;
         loaded.checkpoint_idle()?;
         loaded.anchor()?;
         Ok(loaded)

@@ -91,6 +91,33 @@ fn every_fault_has_its_place_and_what_would_be_right() {
 }
 
 #[test]
+fn what_is_said_of_failures_can_hold() {
+    let cases: &[Case<'_>] = &[
+        ("[resilience]\ndrain_ms = -1\n", 2, &["`resilience.drain_ms`", "-1"], "config"),
+        ("[resilience]\nmax_concurrent = 0\n", 2, &["`resilience.max_concurrent`", "between 1 and"], "docs/failure.md"),
+        (
+            "[resilience.sources.crm]\nbreaker = { open_ms = 99999999999 }\n",
+            2,
+            &["`resilience.sources.crm.breaker.open_ms`"],
+            "docs/failure.md",
+        ),
+        (
+            "[resilience.on_error]\ntimeout = \"fail\"\n",
+            1,
+            &["`resilience.on_error`", "needs a `default`"],
+            "docs/failure.md",
+        ),
+        (
+            "[resilience.on_error]\ndefault = \"retry\"\n",
+            2,
+            &["`resilience.on_error.default`", "`fail`, `human`"],
+            "config",
+        ),
+    ];
+    assert_faults(cases);
+}
+
+#[test]
 fn a_database_and_an_engine_say_enough_and_not_too_much() {
     let cases: &[Case<'_>] = &[
         ("\n[databases.shop]\n", 2, &[":2:", "`databases.shop`", "neither `sqlite` nor `postgres`"], "postgres = {"),
@@ -141,6 +168,18 @@ async fn every_fault_of_the_house_has_its_place_too() {
             4,
             &[":4:", "`mcp.a.tools.re[ad`", "is not a pattern"],
             "use `*`",
+        ),
+        (
+            "[[tool]]\nname = \"t\"\ndescription = \"d\"\ncommand = [\"c\"]\non_error = { timeout = \"fail\" }\n",
+            1,
+            &[":1:", "`tool.t`", "`on_error`: it needs a `default`"],
+            "correct its definition",
+        ),
+        (
+            "[[tool]]\nname = \"t\"\ndescription = \"d\"\ncommand = [\"c\"]\non_error.default.fallback.tool = \"t\"\n",
+            1,
+            &["`tool.t`", "circle: t → t"],
+            "correct its definition",
         ),
         ("[mcp.a]\nurl = \"ftp://h/\"\n", 2, &[":2:", "`mcp.a.url`"], "docs/config.md"),
         ("role = \"developer\"\n\n[mcp.a__b]\ncommand = \"c\"\n", 3, &[":3:", "`mcp.a__b`", "single `_`"], "docs"),

@@ -12,6 +12,7 @@ mod anchors;
 mod budgets;
 mod configuration;
 mod data;
+mod failure;
 mod laws;
 mod library;
 mod threats;

@@ -192,6 +192,32 @@ pub(super) fn a_retry_after_a_timeout(_: &Value) {
     });
 }
 
+/// T073: what is called instead is judged as any call is, and a no is final, whether it is said to the first or the other.
+pub(super) fn a_fallback_with_a_weaker_policy(_: &Value) {
+    run(async {
+        let narrow =
+            "[roles.narrow]\ntools = [\"look\"]\nrisk = \"dangerous\"\npermission = \"system\"\nask = \"never\"\n";
+        let world = World::new(narrow, "").await;
+        let mut look = tool("look", Risk::Read);
+        look.execution.timeout_ms = 20;
+        look.security.blocked_patterns = vec!["secret".into()];
+        look.on_error =
+            serde_json::from_value(json!({"default": {"retry": {"max": 0}, "fallback": {"tool": "other"}}})).unwrap();
+        world.stalling(look);
+        world.echo(tool("other", Risk::Read));
+        let look = |role: &str, text: &str| {
+            let (caller, call) = (caller(role), Call::tool("look", json!({ "q": text })));
+            let house = &world.house;
+            async move { house.call(&caller, call).await }
+        };
+        let of_other = || world.reached().len();
+        assert_eq!((look("free", "a secret").await.code(), of_other()), (Some(Code::Denied), 0));
+        assert_eq!((look("narrow", "news").await.code(), of_other()), (Some(Code::Timeout), 1));
+        let done = look("free", "news").await;
+        assert_eq!((done.status(), of_other()), (Status::Done, 3), "{:?}", done.end);
+    });
+}
+
 /// T071: a key is for one call of one caller.
 pub(super) fn one_key_for_two_calls(_: &Value) {
     run(async {

@@ -100,7 +100,7 @@ const LATER: &[(&str, Cover)] = &[
     ("T056", Later("OAuth of MCP servers")),
     ("T058", Later("OAuth of MCP servers")),
     ("T060", Later("what a program sees of others: the sandbox")),
-    ("T073", Later("fallbacks: there are none yet")),
+    ("T073", Run(attack::a_fallback_with_a_weaker_policy)),
     ("T075", Later("limits of programs: the sandbox")),
     ("T076", Later("WebAssembly: the sandbox")),
     ("T083", Later("pins of servers' programs")),
