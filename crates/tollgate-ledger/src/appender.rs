@@ -140,7 +140,7 @@ impl Appender {
     /// Does something within a turn, if there is one to be had now.
     pub(crate) fn if_free<T>(&self, act: impl FnOnce() -> Result<T, LedgerError>) -> Result<Option<T>, LedgerError> {
         let _writer = self.writer();
-        let Some(_turn) = self.door.push_in()? else { return Ok(None) };
+        let Some(_turn) = self.door.enter()? else { return Ok(None) };
         act().map(Some)
     }
 
