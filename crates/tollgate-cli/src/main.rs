@@ -4,6 +4,7 @@ mod args;
 mod command;
 mod failure;
 mod import;
+mod log;
 mod output;
 mod signal;
 mod terminal;
@@ -17,7 +18,7 @@ use crate::failure::Failure;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    trace(&cli);
+    log::start(&cli.global);
     let ended = scheduler(&cli)
         .enable_all()
         .build()
@@ -70,19 +71,4 @@ async fn run(cli: Cli) -> Result<u8, Failure> {
         Command::Man => command::docs::man(),
         Command::Docs { folder } => command::docs::write(&folder),
     }
-}
-
-/// Diagnostics go to standard error: warnings, and more with `-v`.
-fn trace(cli: &Cli) {
-    let level = match (cli.global.quiet, cli.global.verbose) {
-        (true, _) => "error",
-        (false, 0) => "warn",
-        (false, 1) => "info",
-        (false, _) => "debug",
-    };
-    tracing_subscriber::fmt()
-        .with_env_filter(tracing_subscriber::EnvFilter::new(level))
-        .with_writer(|| output::Log)
-        .with_target(false)
-        .init();
 }

@@ -87,17 +87,31 @@ pub(crate) fn err(text: &str) {
     let _ = io::stderr().lock().write_all(clean.as_bytes());
 }
 
+/// What hides secrets before a house is open.
+static STRANGER: LazyLock<Redactor> = LazyLock::new(|| Redactor::new(&[], []));
+
 /// What happened, without secrets: other people's words may be in it.
 pub(crate) fn tell(text: &str) {
-    static STRANGER: LazyLock<Redactor> = LazyLock::new(|| Redactor::new(&[], []));
     err(&REDACTOR.get().unwrap_or(&STRANGER).text(text));
 }
 
-/// Where diagnostics go.
-pub(crate) struct Log;
+/// A value as JSON on one line, without secrets. Somebody may look at it: hidden characters are escapes.
+pub(crate) fn hidden(mut value: serde_json::Value) -> String {
+    REDACTOR.get().unwrap_or(&STRANGER).value(&mut value);
+    tollgate::visible::json(&value).unwrap_or_default()
+}
+
+/// Where the log goes.
+pub(crate) struct Log {
+    /// What comes is whole lines of JSON, without secrets.
+    pub(crate) is_json: bool,
+}
 
 impl Write for Log {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.is_json {
+            return io::stderr().lock().write_all(bytes).map(|()| bytes.len());
+        }
         tell(&String::from_utf8_lossy(bytes));
         Ok(bytes.len())
     }

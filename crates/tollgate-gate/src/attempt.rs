@@ -14,12 +14,13 @@ use tollgate_policy::Decision;
 use tollgate_store::Approval;
 use tollgate_types::{
     ApprovalId, AttemptId, Call, CallId, CallKind, Caller, Code, Digest, End, ErrorObject, Outcome, Repair, Risk,
-    ToolDefinition, ToolOutput, Units, uuid_v7,
+    Stage, ToolDefinition, ToolOutput, TraceContext, Units, uuid_v7,
 };
 
 use crate::gate::Inner;
 use crate::stage::ledger_hint;
 use crate::stored::{self, Whose};
+use crate::watch::{Ended, Watch};
 
 /// One trip through the gate.
 pub(crate) struct Attempt {
@@ -32,6 +33,7 @@ pub(crate) struct Attempt {
     kind: CallKind,
     parent: Option<AttemptId>,
     began: Duration,
+    watch: Option<Box<Watch>>,
     known: Mutex<Known>,
 }
 
@@ -80,6 +82,7 @@ impl Attempt {
             Cow::Owned(clean) => CallId::new(clean),
         };
         let attempt = Self {
+            watch: Watch::begin(gate, &id, call, began),
             id,
             caller,
             call_id,
@@ -100,6 +103,9 @@ impl Attempt {
             }
             Received::Text(text) => abridge(&Value::from(gate.redactor.text(text))),
         });
+        if let Some(watch) = &attempt.watch {
+            watch.asked(entry.arguments.as_ref());
+        }
         gate.ledger.append(vec![entry], Durability::Batched).await?;
         Ok(attempt)
     }
@@ -138,6 +144,18 @@ impl Attempt {
         entry
     }
 
+    /// A stage begins, and with it the one before is over.
+    pub(crate) fn enters(&self, gate: &Inner, stage: Stage) {
+        if let Some(watch) = &self.watch {
+            watch.enters(stage, gate.clock.monotonic());
+        }
+    }
+
+    /// The place in a trace that is told to whom the tool asks, where somebody makes traces.
+    pub(crate) fn onward(&self) -> Option<TraceContext> {
+        self.watch.as_ref()?.onward()
+    }
+
     /// The tool that was found.
     pub(crate) fn found(&self, tool: &Arc<CatalogEntry>) {
         self.known().tool = Some(Arc::clone(tool));
@@ -173,6 +191,9 @@ impl Attempt {
             reason: gate.redactor.text(&decision.reason).into_owned(),
         });
         entry.args_hmac = digest.cloned();
+        if let Some(watch) = &self.watch {
+            watch.decided(decision);
+        }
         let mut known = self.known();
         entry.repairs.clone_from(&known.repairs);
         known.has_decided = true;
@@ -269,6 +290,7 @@ impl Attempt {
 
     /// Writes the end and lets the outcome go. Every exit passes here.
     pub(crate) async fn close(self, gate: &Inner, end: End) -> Outcome {
+        self.enters(gate, Stage::Close);
         let duration_ms = millis(gate.clock.monotonic().saturating_sub(self.began));
         let event = if matches!(end, End::Waiting(..)) { Event::Waiting } else { Event::Finished };
         let mut entry = self.entry(gate, event);
@@ -291,6 +313,9 @@ impl Attempt {
                 entry.repairs.clone_from(&known.repairs);
             }
         }
+        if let Some(watch) = &self.watch {
+            watch.answered(entry.result.as_ref());
+        }
         let durability = match event {
             Event::Waiting => Durability::Strict,
             _ if known.has_started => durability(gate, risk),
@@ -306,16 +331,22 @@ impl Attempt {
         if let Some(call) = known.circle {
             gate.circles.ended(&self.caller, call, risk, &end, gate.clock.monotonic());
         }
-        let tool = known.tool.map_or(self.name, |tool| tool.definition.name.clone());
-        Outcome {
+        let definition = known.tool.map(|tool| Arc::clone(&tool.definition));
+        let outcome = Outcome {
             call_id: self.call_id,
             attempt: Some(self.id),
-            tool,
+            tool: definition.as_ref().map_or(self.name, |definition| definition.name.clone()),
             duration_ms,
             end,
             repairs: known.repairs,
             replayed: known.replayed.is_some(),
-        }
+        };
+        let code = known.recorded_code.or_else(|| outcome.code());
+        let (caller, approval, retries) = (&self.caller, known.approval, known.retries);
+        let (call_id, parent, kind) = (self.recorded_id, self.parent, self.kind);
+        Ended { outcome: &outcome, call_id, parent, caller, kind, definition, approval, code, retries }
+            .tell(gate, self.watch);
+        outcome
     }
 
     /// Stores the end under the attempt's idempotency keys. What cannot be stored must not be released: asking again would do

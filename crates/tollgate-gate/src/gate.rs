@@ -15,8 +15,8 @@ use tollgate_ledger::Ledger;
 use tollgate_policy::{Effect, Policy, PolicyError};
 use tollgate_store::{InstallKey, Store};
 use tollgate_types::{
-    ApprovalChannel, BoxFuture, Call, Caller, CancellationToken, Clock, Code, Door, End, ErrorObject, Outcome, Risk,
-    SourceKind, Supply, Tool, ToolDefinition, Workspace, limits::CALLS_UNDER_WAY_MAX,
+    ApprovalChannel, BoxFuture, Call, Caller, CancellationToken, Clock, Code, Door, End, ErrorObject, Observer,
+    Outcome, Risk, SourceKind, Stage, Supply, Tool, ToolDefinition, Workspace, limits::CALLS_UNDER_WAY_MAX,
 };
 use tollgate_wire::repair;
 
@@ -24,6 +24,7 @@ use crate::attempt::{Attempt, Received};
 use crate::budget::Budget;
 use crate::builder::RegisterError;
 use crate::circles::Circles;
+use crate::current;
 use crate::executors::{Executor, Executors};
 use crate::memory::Memory;
 use crate::quota::Quotas;
@@ -32,6 +33,7 @@ use crate::resilience::source::Sources;
 use crate::resilience::{self, FailureReport, SourceReport};
 use crate::stage::{Stop, admit, approve, budget, circles, find, judge, replay, run, shape, validate};
 use crate::standing::Standing;
+use crate::watch::Observers;
 
 /// When to come back, where too many calls are under way.
 const BUSY_WAIT_MS: u64 = 1_000;
@@ -63,6 +65,7 @@ pub(crate) struct Inner {
     pub(crate) environment: Option<String>,
     pub(crate) envelope: bool,
     pub(crate) sandbox: &'static str,
+    pub(crate) observers: Observers,
     supply: OnceLock<Weak<dyn Supply>>,
     tasks: TaskTracker,
     /// Fires when every call under way must end.
@@ -91,6 +94,7 @@ impl Gate {
             environment: builder.environment,
             envelope: builder.envelope,
             sandbox: builder.sandbox,
+            observers: Observers::default(),
             supply: OnceLock::new(),
             tasks: TaskTracker::new(),
             ending: CancellationToken::new(),
@@ -132,6 +136,11 @@ impl Gate {
     pub fn supplied_by(&self, supply: Weak<dyn Supply>) {
         // A second one is a mistake of whoever wires the house, and changes nothing.
         let _ = self.inner.supply.set(supply);
+    }
+
+    /// Tells `observer` of every call that ends from now on. False when there are too many observers already.
+    pub fn watched_by(&self, observer: Arc<dyn Observer>) -> bool {
+        self.inner.observers.add(observer)
     }
 
     /// The directory of definitions.
@@ -288,13 +297,17 @@ impl Gate {
             Ok(attempt) => attempt,
             Err(error) => return Attempt::unopened(&call, &error),
         };
-        let trip = Trip { gate: self, attempt: &attempt, call: &call, cancellation: &cancellation, depth };
-        let end = match AssertUnwindSafe(stages(trip, parsed)).catch_unwind().await {
-            Ok(Ok(result)) => End::Done(result),
-            Ok(Err(stop)) => stop.into_end(),
-            Err(_panic) => panicked(&attempt),
-        };
-        attempt.close(gate, end).await
+        let id = attempt.id.clone();
+        current::within(&id, async {
+            let trip = Trip { gate: self, attempt: &attempt, call: &call, cancellation: &cancellation, depth };
+            let end = match AssertUnwindSafe(stages(trip, parsed)).catch_unwind().await {
+                Ok(Ok(result)) => End::Done(result),
+                Ok(Err(stop)) => stop.into_end(),
+                Err(_panic) => panicked(&attempt),
+            };
+            attempt.close(gate, end).await
+        })
+        .await
     }
 
     pub(crate) fn inner(&self) -> &Inner {
@@ -313,6 +326,12 @@ pub(crate) struct Trip<'a> {
     pub(crate) depth: u32,
 }
 
+impl Trip<'_> {
+    fn enters(self, stage: Stage) {
+        self.attempt.enters(self.gate.inner(), stage);
+    }
+}
+
 /// The stages, in order. Each takes what only the one before can make.
 async fn stages(
     trip: Trip<'_>,
@@ -324,16 +343,23 @@ async fn stages(
         }
         return Err(Stop::Error(refusal.clone())); // the surface's own no: only recorded
     }
+    trip.enters(Stage::Find);
     let found = find::find(trip).await?; // a name means one tool or none
+    trip.enters(Stage::Admit);
     let admitted = admit::admit(trip, found)?; // what may not be listed does not exist for this caller
     admit::take_turn(trip, &admitted).await?; // how often, before anything costs more than a count
+    trip.enters(Stage::Validate);
     let valid = validate::validate(trip, admitted, parsed)?; // policy, approval and tool see one value
+    trip.enters(Stage::Judge);
     let judged = judge::judge(trip, valid)?; // by the policy of now
+    trip.enters(Stage::Approve);
     circles::look(trip, &judged)?; // nobody is asked for what brought the same so often
     replay::recall(trip, &judged).await?; // what was answered under this key needs no second yes
     budget::look(trip, &judged).await?; // no human is asked about what cannot be paid
     let cleared = approve::approve(trip, judged).await?; // a human, where the policy asks for one
+    trip.enters(Stage::Run);
     let ran = run::run(trip, cleared).await?; // recorded as started before it starts
+    trip.enters(Stage::Shape);
     shape::shape(trip, ran).await // what the model sees; the whole is kept
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures_util::FutureExt;
 use tollgate_types::{
     AttemptId, BoxFuture, Call, Caller, CancellationToken, Code, Door, ErrorObject, Outcome, ToolDefinition,
-    limits::CALL_DEPTH_MAX,
+    TraceContext, limits::CALL_DEPTH_MAX,
 };
 
 use crate::Gate;
@@ -15,6 +15,8 @@ pub(crate) struct Nested {
     pub(crate) gate: Gate,
     /// The call of the tool.
     pub(crate) parent: AttemptId,
+    /// The place of that call in its trace.
+    pub(crate) trace: Option<TraceContext>,
     /// How many calls are above what is asked for here.
     pub(crate) depth: u32,
 }
@@ -38,6 +40,7 @@ impl Nested {
         stop: CancellationToken,
     ) -> impl Future<Output = Outcome> + Send + use<> {
         call.parent = Some(self.parent.clone());
+        call.trace.clone_from(&self.trace);
         if self.depth > CALL_DEPTH_MAX {
             let message = format!("tools that call tools may go {CALL_DEPTH_MAX} calls deep, and this is one deeper");
             let error = ErrorObject::new(Code::BudgetExceeded, message);

@@ -11,7 +11,9 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::json;
 use serde_json::value::RawValue;
-use tollgate_types::{Caller, ClientCapabilities, Code, Door, ErrorObject, Progress, ProgressUpdate, limits};
+use tollgate_types::{
+    Caller, ClientCapabilities, Code, Door, ErrorObject, Progress, ProgressUpdate, TraceContext, limits,
+};
 
 use crate::jsonrpc::{self, Id, Message, RpcError};
 use params::{Era, Params};
@@ -213,8 +215,17 @@ pub struct Answer {
 
 #[derive(Debug)]
 enum Ask {
-    List { after: Option<String> },
-    Call { name: String, arguments: String, is_fit: bool, key: Option<String>, progress_token: Option<Box<RawValue>> },
+    List {
+        after: Option<String>,
+    },
+    Call {
+        name: String,
+        arguments: String,
+        is_fit: bool,
+        key: Option<String>,
+        progress_token: Option<Box<RawValue>>,
+        trace: Option<Box<TraceContext>>,
+    },
 }
 
 impl Request {
@@ -238,6 +249,15 @@ impl Request {
         }
     }
 
+    /// The same request, whose transport knows the asker's place in a trace; what the message says of it counts more.
+    fn traced(&mut self, by_transport: impl FnOnce() -> Option<TraceContext>) {
+        if let Ask::Call { trace, .. } = &mut self.ask
+            && trace.is_none()
+        {
+            *trace = by_transport().map(Box::new);
+        }
+    }
+
     /// Asks the door and gives the answer. Dropping the future cancels the call.
     pub async fn answer(self, door: &dyn Door, caller: &Caller, progress: Progress) -> Answer {
         let Self { id, peer: Peer { revision, client }, info, ask } = self;
@@ -251,9 +271,11 @@ impl Request {
                 let page = tools::list(door, caller, after.as_deref(), revision).await;
                 Answer { text: jsonrpc::answer(&id, Stamped::new(revision, &info, &page)), status: 200 }
             }
-            Ask::Call { name, arguments, is_fit, key, .. } => {
-                let mut call = tools::call(&id, name, arguments, progress).with_client(client);
-                call.idempotency_key = key;
+            Ask::Call { name, arguments, is_fit, key, trace, .. } => {
+                let mut call = tools::call(&id, name, arguments, progress)
+                    .with_client(client)
+                    .with_trace(trace.map(|trace| *trace));
+                (call.idempotency_key, call.protocol) = (key, Some(revision.as_str()));
                 if !is_fit {
                     // The protocol's own error; the door only records that it was tried.
                     let error = ErrorObject::new(Code::InvalidArguments, "`arguments` must be an object");

@@ -13,6 +13,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::task::TaskTracker;
 use tollgate::ledger::Ledger;
 use tollgate::mcp::{ServerInfo, http::Endpoint};
+use tollgate::spans::Telemetry;
 use tollgate::store::Store;
 use tollgate::webhooks::Webhook;
 use tollgate::{AnchorWatch, CancellationToken, Clock, Door, Gate, Operator, Reloads, Surface, Tollgate};
@@ -78,6 +79,7 @@ pub(crate) struct App {
     pub(crate) operator: Operator,
     /// Whose signed answers are taken.
     pub(crate) webhook: Option<Arc<Webhook>>,
+    pub(crate) spans: Option<Arc<Telemetry>>,
     pub(crate) ring: Ring,
     pub(crate) names: Names,
     pub(crate) metrics: Arc<Metrics>,
@@ -119,12 +121,14 @@ impl App {
 /// The ways in to a house, for a server that is reached at `address`.
 pub fn router(house: &Tollgate, address: SocketAddr, options: ServeOptions) -> Service {
     let metrics = Arc::new(Metrics::default());
+    house.gate().watched_by(Arc::clone(&metrics) as _);
     let door = options.door.unwrap_or_else(|| house.door());
     let app = Arc::new(App {
         door: Arc::new(Metered::new(door, Arc::clone(&metrics), house.clock())),
         endpoint: Endpoint::new(options.info),
         operator: house.operator().clone(),
         webhook: house.webhook().cloned(),
+        spans: house.telemetry().cloned(),
         ring: Ring::new(Store::new(house.data_dir()), house.clock()),
         names: Names::new(address, &options.hosts, &options.origins),
         metrics,

@@ -47,6 +47,7 @@ pub(crate) async fn metrics(State(app): State<Arc<App>>, Extension(holder): Exte
         reloads: &app.reloads,
         sent: app.webhook.as_ref().map(|webhook| webhook.counts()),
         sources: if holder.is_operator() { app.gate.sources() } else { Vec::new() },
+        spans: app.spans.as_ref().map(|spans| spans.counts()),
     };
     let shown = if holder.is_operator() { Shown::All } else { Shown::Only(app.names_for(&holder).await) };
     let text = app.metrics.render(&house, &shown);

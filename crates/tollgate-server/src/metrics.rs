@@ -1,17 +1,23 @@
 //! What is counted, in the text format of Prometheus (0.0.4).
 
+mod histogram;
+mod stages;
+
 use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use tollgate::spans;
 use tollgate::webhooks::Counts;
 use tollgate::{
     AnchorStatus, BoxFuture, Call, Caller, Clock, Code, Door, Outcome, Reloads, SourceReport, Status, ToolDefinition,
 };
 
 use crate::limits::SERIES_MAX;
+use histogram::Histogram;
+use stages::Stages;
 
 /// The upper bounds of the histogram's buckets.
 const BUCKETS_SECONDS: [f64; 12] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 30.0, 120.0];
@@ -24,7 +30,8 @@ const OTHER: &str = "(other)";
 #[derive(Default)]
 pub(crate) struct Metrics {
     calls: Mutex<BTreeMap<(String, &'static str, &'static str), u64>>,
-    durations: Mutex<BTreeMap<String, Histogram>>,
+    durations: Mutex<BTreeMap<String, Histogram<{ BUCKETS_SECONDS.len() }>>>,
+    stages: Stages,
     in_flight: AtomicI64,
     lists: AtomicU64,
 }
@@ -43,6 +50,8 @@ pub(crate) struct House<'a> {
     pub(crate) sent: Option<Counts>,
     /// What happened at the sources that tools ask; a client sees none.
     pub(crate) sources: Vec<SourceReport>,
+    /// What became of calls whose spans are sent, where they are.
+    pub(crate) spans: Option<spans::Counts>,
 }
 
 /// Whose tools are named: for a client, a tool that it may not list does not exist here either.
@@ -58,13 +67,6 @@ impl Shown {
             Self::Only(names) => tool == NO_TOOL || tool == OTHER || names.contains(tool),
         }
     }
-}
-
-#[derive(Clone, Copy, Default)]
-struct Histogram {
-    buckets: [u64; BUCKETS_SECONDS.len()],
-    count: u64,
-    sum_seconds: f64,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -84,13 +86,7 @@ impl Metrics {
         *calls.entry(key).or_default() += 1;
         drop(calls);
         let mut durations = lock(&self.durations);
-        let histogram = durations.entry(tool).or_default();
-        let seconds = took.as_secs_f64();
-        for (count, bound) in histogram.buckets.iter_mut().zip(BUCKETS_SECONDS) {
-            *count += u64::from(seconds <= bound);
-        }
-        histogram.count += 1;
-        histogram.sum_seconds += seconds;
+        durations.entry(tool).or_insert_with(|| Histogram::new(&BUCKETS_SECONDS)).observe(took);
     }
 
     /// Everything as text, of the tools that `shown` lets through.
@@ -99,8 +95,10 @@ impl Metrics {
         // INVARIANT: writing to a String cannot fail.
         let _ = self
             .write_calls(&mut text, shown)
+            .and_then(|()| self.stages.write(&mut text, shown))
             .and_then(|()| self.write_house(&mut text, house))
             .and_then(|()| write_sent(&mut text, house.sent))
+            .and_then(|()| write_spans(&mut text, house.spans))
             .and_then(|()| write_anchors(&mut text, &house.anchors))
             .and_then(|()| write_sources(&mut text, &house.sources));
         text
@@ -117,14 +115,8 @@ impl Metrics {
         }
         head(out, "call_duration_seconds", "histogram", "From asking to answer.")?;
         for (tool, histogram) in lock(&self.durations).iter().filter(|(tool, _)| shown.has(tool)) {
-            let tool = escaped(tool);
-            let name = "tollgate_call_duration_seconds";
-            for (bound, count) in BUCKETS_SECONDS.iter().zip(histogram.buckets) {
-                writeln!(out, "{name}_bucket{{tool=\"{tool}\",le=\"{bound}\"}} {count}")?;
-            }
-            writeln!(out, "{name}_bucket{{tool=\"{tool}\",le=\"+Inf\"}} {}", histogram.count)?;
-            writeln!(out, "{name}_sum{{tool=\"{tool}\"}} {}", histogram.sum_seconds)?;
-            writeln!(out, "{name}_count{{tool=\"{tool}\"}} {}", histogram.count)?;
+            let label = format!("tool=\"{}\"", escaped(tool));
+            histogram.write(out, "tollgate_call_duration_seconds", &label)?;
         }
         Ok(())
     }
@@ -159,6 +151,15 @@ fn write_sent(out: &mut String, sent: Option<Counts>) -> std::fmt::Result {
     head(out, "webhooks_total", "counter", "Approvals sent by webhook, by how a try ended.")?;
     writeln!(out, "tollgate_webhooks_total{{result=\"delivered\"}} {}", sent.delivered)?;
     writeln!(out, "tollgate_webhooks_total{{result=\"failed\"}} {}", sent.failed)
+}
+
+fn write_spans(out: &mut String, spans: Option<spans::Counts>) -> std::fmt::Result {
+    let Some(spans) = spans else { return Ok(()) };
+    head(out, "traced_calls_total", "counter", "Calls whose traces are kept, by what became of their spans.")?;
+    for (result, count) in [("sent", spans.sent), ("failed", spans.failed), ("dropped", spans.dropped)] {
+        writeln!(out, "tollgate_traced_calls_total{{result=\"{result}\"}} {count}")?;
+    }
+    Ok(())
 }
 
 fn write_anchors(out: &mut String, anchors: &[AnchorStatus]) -> std::fmt::Result {
@@ -300,6 +301,7 @@ mod tests {
             reloads: &Reloads::default(),
             sent: None,
             sources: Vec::new(),
+            spans: None,
         };
         let text = metrics.render(&house, &Shown::All);
         assert!(

@@ -15,7 +15,7 @@ use axum::{Extension, Json};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use tollgate::{Call, Outcome, Surface, ToolDefinition};
+use tollgate::{Call, Outcome, Surface, ToolDefinition, TraceContext};
 use url::form_urlencoded;
 
 use crate::app::App;
@@ -52,6 +52,7 @@ pub(crate) async fn call(
     let arguments = asked.arguments.map(RawValue::get).unwrap_or_default();
     let mut call = Call::raw(asked.tool, arguments);
     call.idempotency_key = key::given(&headers, asked.idempotency_key)?;
+    call.trace = trace(&headers);
     let caller = holder.caller(Surface::Rest);
     let call = app.door.call(&caller, call);
     let outcome = tokio::select! {
@@ -59,6 +60,12 @@ pub(crate) async fn call(
         () = app.cut.cancelled() => return Err(Problem::unavailable("the server went down")),
     };
     Ok(Json(outcome))
+}
+
+/// The client's place in a trace, where its headers say one (W3C Trace Context).
+fn trace(headers: &HeaderMap) -> Option<TraceContext> {
+    let all = |name| headers.get_all(name).iter().map(|value| value.to_str().unwrap_or_default());
+    TraceContext::read(all("traceparent"), all("tracestate"))
 }
 
 /// `GET /api/v1/tools[?query=]`.

@@ -181,6 +181,9 @@ impl HttpTool {
             }
             headers.push((name.clone(), handed(name, value)));
         }
+        // What the operator set there stays.
+        let trace = cx.trace.iter().flat_map(|trace| trace.headers());
+        headers.extend(trace.filter(|(name, _)| !has(name)).map(|(name, value)| (name.to_owned(), value)));
         Ok(Request {
             method: self.method.clone(),
             url,

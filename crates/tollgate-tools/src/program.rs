@@ -65,6 +65,9 @@ impl ProgramTool {
     fn launch(&self, arguments: &Value, cx: &Cx) -> Launch {
         let mut env = cx.env.as_ref().clone();
         env.extend(cx.handed_key.iter().map(|key| (key.name.clone(), key.value.clone())));
+        // OpenTelemetry, Environment variables as context propagation carriers.
+        let trace = cx.trace.iter().flat_map(|trace| trace.headers());
+        env.extend(trace.map(|(name, value)| (name.to_ascii_uppercase(), value)));
         Launch {
             program: self.program.clone(),
             args: self.args.clone(),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{AttemptId, CallId, ClientCapabilities, ErrorObject, Progress};
+use crate::{AttemptId, CallId, ClientCapabilities, ErrorObject, Progress, TraceContext};
 
 /// Who asks. Every surface makes one; the gate trusts nothing else about the asker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -117,6 +117,10 @@ pub struct Call {
     /// What people wrote in the conversation, where the surface knows it. Policy looks for the values of arguments in
     /// it; it goes no further, and is not recorded.
     pub said: Arc<Said>,
+    /// The asker's place in a trace, where it says one.
+    pub trace: Option<TraceContext>,
+    /// The revision of the protocol that the surface speaks, where it has some.
+    pub protocol: Option<&'static str>,
 }
 
 /// What people wrote in a conversation, by who wrote it. Nothing that a model or a tool wrote belongs here: policy
@@ -158,6 +162,8 @@ impl Call {
             progress: Progress::none(),
             client: ClientCapabilities::default(),
             said: Arc::default(),
+            trace: None,
+            protocol: None,
         }
     }
 
@@ -200,6 +206,13 @@ impl Call {
     #[must_use]
     pub fn with_said(mut self, said: Arc<Said>) -> Self {
         self.said = said;
+        self
+    }
+
+    /// The same call in a trace.
+    #[must_use]
+    pub fn with_trace(mut self, trace: Option<TraceContext>) -> Self {
+        self.trace = trace;
         self
     }
 

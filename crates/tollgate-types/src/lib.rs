@@ -12,6 +12,7 @@ mod idempotency;
 mod ids;
 mod level;
 pub mod limits;
+mod observer;
 mod outcome;
 mod port;
 mod quota;
@@ -19,6 +20,7 @@ mod resilience;
 mod schema;
 mod secret;
 mod tool;
+mod trace;
 pub mod visible;
 
 pub use call::{Call, CallKind, Caller, Said, Surface};
@@ -29,6 +31,7 @@ pub use error::{ErrorObject, ToolError, Violation};
 pub use idempotency::{HandedKey, Idempotency};
 pub use ids::{ApprovalId, AttemptId, BootId, CallId, Digest, Pin, uuid_v7};
 pub use level::{Category, Permission, Risk};
+pub use observer::{Observed, Observer, Stage, Staged};
 pub use outcome::{CallResult, Content, End, Outcome, Repair, ToolOutput, Truncated, Waiting, WaitingKind};
 pub use port::{
     ApprovalAnswer, ApprovalChannel, ApprovalQuestion, BoxFuture, Clock, Cx, Door, Progress, ProgressUpdate, Supply,
@@ -45,6 +48,7 @@ pub use tool::{
     Annotations, Concurrency, Dialect, Execution, Output, OutputFormat, Security, Source, SourceKind, ToolDefinition,
     Undo,
 };
+pub use trace::{SpanId, TraceContext, TraceId};
 
 /// A cooperative stop signal that a call, its tool and its surface share.
 pub use tokio_util::sync::CancellationToken;

@@ -190,6 +190,20 @@ pub const WEBHOOKS_AT_ONCE_MAX: u32 = 8;
 pub const WEBHOOK_LOOK_MS: u64 = 1_000;
 /// How long the end of a process waits for what is being sent.
 pub const WEBHOOK_STOP_MS: u64 = 3_000;
+/// Calls whose spans wait for the collector; those of more are dropped and counted.
+pub const TELEMETRY_QUEUE_CALLS_MAX: usize = 1_024;
+/// Calls whose spans are sent at once.
+pub const TELEMETRY_BATCH_CALLS_MAX: usize = 64;
+/// How long a batch waits to be filled.
+pub const TELEMETRY_BATCH_MS: u64 = 1_000;
+/// How long a collector may take for one batch, tries again included, unless it is said.
+pub const TELEMETRY_TIMEOUT_MS: u64 = 10_000;
+/// The longest that can be said.
+pub const TELEMETRY_TIMEOUT_MS_MAX: u64 = 60_000;
+/// What a collector may answer.
+pub const TELEMETRY_ANSWER_BYTES_MAX: usize = 64 * 1024;
+/// How long the end of a process waits for its last spans to be taken.
+pub const TELEMETRY_STOP_MS: u64 = 2_000;
 /// Open approvals of one data folder.
 pub const APPROVALS_OPEN_MAX: usize = 1_000;
 /// How long an idempotency key is remembered after its first call ended, unless the tool says otherwise.

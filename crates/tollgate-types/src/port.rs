@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::{
     ApprovalId, AttemptId, Call, Caller, CancellationToken, ClientCapabilities, HandedKey, Outcome, Permission, Risk,
-    ToolDefinition, ToolError, ToolOutput,
+    ToolDefinition, ToolError, ToolOutput, TraceContext,
 };
 
 /// A boxed future, so that ports can be `dyn` without a runtime.
@@ -84,6 +84,8 @@ pub struct Cx {
     pub progress: Progress,
     /// What the asker's client offers.
     pub client: ClientCapabilities,
+    /// The place in a trace that is told to whom the tool asks.
+    pub trace: Option<TraceContext>,
     /// The time.
     pub clock: Arc<dyn Clock>,
     /// The way in for calls of the tool's own; they pass the same gate as everybody's.

@@ -19,7 +19,7 @@ use crate::config::{Http, Loaded, Runs, TextOrSecret, ToolConfig};
 use crate::data;
 use crate::overlay::Overlays;
 use crate::servers::{self, Servers};
-use crate::{Error, Tollgate, webhook};
+use crate::{Error, Tollgate, telemetry, webhook};
 
 /// Makes a [`Tollgate`]. Without a word it has the built-in tools, the role `developer` and its data in `.tollgate`.
 pub struct Builder {
@@ -154,6 +154,7 @@ impl Builder {
         .map_err(|error| unfit(&self.loaded, error))?;
         warnings.extend(idle_rules(&gate));
         warnings.extend(idle_fallbacks(&gate));
+        let telemetry = telemetry::watch(&gate, &self.loaded, &redactor, &mut warnings).await?;
         let configs = servers::configured(&self.loaded, &redactor, &mut warnings).await?;
         let start = || Servers::start(configs, gate.clone(), overlays, Arc::clone(&self.clock));
         let has_servers = !self.loaded.config.mcp.is_empty();
@@ -163,6 +164,7 @@ impl Builder {
             gate,
             servers,
             webhook,
+            telemetry,
             operator,
             sessions,
             ledger,

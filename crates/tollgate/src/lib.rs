@@ -45,6 +45,7 @@ mod overlay;
 mod reloads;
 mod servers;
 mod subset;
+mod telemetry;
 mod tollgate;
 mod webhook;
 
@@ -60,6 +61,7 @@ pub use tollgate_catalog::{Catalog, Lanes, Schedule};
 pub use tollgate_gate as gate;
 pub use tollgate_gate::{
     BudgetReport, FailureReport, Gate, Operator, OperatorError, RungReport, SourceReport, SystemClock, Verdict,
+    current_attempt,
 };
 pub use tollgate_guard::check as check_url;
 pub use tollgate_guard::redact;
@@ -68,6 +70,7 @@ pub use tollgate_mcp as mcp;
 pub use tollgate_policy as policy;
 pub use tollgate_policy::{Ask, Policy, Role};
 pub use tollgate_store as store;
+pub use tollgate_telemetry as spans;
 pub use tollgate_tools::native::{IntoToolOutput, Json, tool_fn};
 pub use tollgate_types::*;
 pub use tollgate_webhook as webhooks;

@@ -10,6 +10,7 @@ use tollgate_guard::redact::Redactor;
 use tollgate_ledger::Ledger;
 use tollgate_mcp::upstream::UpstreamStatus;
 use tollgate_policy::Role;
+use tollgate_telemetry::Telemetry;
 use tollgate_types::{BoxFuture, Call, Caller, CancellationToken, Clock, Door, Outcome, Secret, ToolDefinition};
 use tollgate_webhook::Webhook;
 
@@ -24,6 +25,7 @@ pub struct Tollgate {
     pub(crate) gate: Gate,
     pub(crate) servers: Option<Arc<Servers>>,
     pub(crate) webhook: Option<Arc<Webhook>>,
+    pub(crate) telemetry: Option<Arc<Telemetry>>,
     pub(crate) operator: Operator,
     pub(crate) sessions: Sessions,
     pub(crate) ledger: Arc<Ledger>,
@@ -82,6 +84,11 @@ impl Tollgate {
         self.webhook.as_ref()
     }
 
+    /// What sends spans of calls, where somebody said where to.
+    pub fn telemetry(&self) -> Option<&Arc<Telemetry>> {
+        self.telemetry.as_ref()
+    }
+
     /// Sends the questions that are open, and those that any process asks that shares the data folder, to the webhook that is
     /// configured, until [`Tollgate::stop`]. Those of this house's own calls are sent without this.
     pub fn tell_approvals(&self) {
@@ -96,6 +103,9 @@ impl Tollgate {
         let left = self.gate.drain_within(self.patience()).await;
         if left > 0 {
             tracing::warn!(left, "calls were still under way at the end, and were cancelled");
+        }
+        if let Some(telemetry) = &self.telemetry {
+            telemetry.stop().await;
         }
         if let Some(webhook) = &self.webhook {
             webhook.stop().await;

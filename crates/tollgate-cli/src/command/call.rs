@@ -2,7 +2,7 @@
 
 use std::io::{IsTerminal, Read};
 
-use tollgate::{Call, CancellationToken, Content, Outcome, Surface, limits};
+use tollgate::{Call, CancellationToken, Content, Outcome, Surface, TraceContext, limits};
 
 use super::{caller, configuration, open_for_person, unhurried};
 use crate::args::{CallArgs, Format, Global};
@@ -17,7 +17,7 @@ pub(crate) async fn run(global: &Global, args: CallArgs) -> Result<u8, Failure> 
     let house = open_for_person(global, unhurried(loaded)).await?;
     let caller = caller(&house, &role, Surface::Cli)?;
     let mut call = Call::raw(args.tool, arguments);
-    call.idempotency_key = args.idempotency_key;
+    (call.idempotency_key, call.trace) = (args.idempotency_key, trace());
     let cancellation = CancellationToken::new();
     let stopped = stopped();
     let outcome = {
@@ -38,6 +38,12 @@ pub(crate) async fn run(global: &Global, args: CallArgs) -> Result<u8, Failure> 
     house.stop().await;
     said?;
     Ok(outcome.exit())
+}
+
+/// The place in a trace of whoever started this (OpenTelemetry, Environment variables as context propagation carriers).
+fn trace() -> Option<TraceContext> {
+    let [parent, state] = ["TRACEPARENT", "TRACESTATE"].map(|name| std::env::var(name).ok());
+    TraceContext::read(parent.as_deref(), state.as_deref())
 }
 
 /// The arguments as they were given: text, `-` for standard input, `@FILE` for a file.

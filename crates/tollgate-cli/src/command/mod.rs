@@ -27,8 +27,8 @@ use tollgate::{Builder, Caller, Surface, Tollgate};
 
 use crate::args::Global;
 use crate::failure::Failure;
-use crate::output;
 use crate::terminal::Terminal;
+use crate::{log, output};
 
 /// Reads the configuration that is meant.
 pub(crate) fn configuration(global: &Global) -> Result<Loaded, Failure> {
@@ -37,7 +37,9 @@ pub(crate) fn configuration(global: &Global) -> Result<Loaded, Failure> {
     let user_config = std::env::var_os("XDG_CONFIG_HOME")
         .map(PathBuf::from)
         .or_else(|| std::env::home_dir().map(|home| home.join(".config")));
-    Ok(tollgate::config::find(&Found { named: global.config.clone(), folder, user_config })?)
+    let loaded = tollgate::config::find(&Found { named: global.config.clone(), folder, user_config })?;
+    log::configure(global, loaded.config.telemetry.get_ref());
+    Ok(loaded)
 }
 
 /// Opens the house for a moment, and says what could not be had.

@@ -14,6 +14,7 @@ mod explain;
 mod failure;
 mod http;
 mod import;
+mod log;
 mod once;
 mod pages;
 mod policies;

@@ -21,6 +21,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("tollgate-store", 2),
     ("tollgate-mcp", 2),
     ("tollgate-tools", 2),
+    ("tollgate-telemetry", 2),
     ("tollgate-gate", 3),
     ("tollgate-webhook", 3),
     ("tollgate-agent", 4),
@@ -49,6 +50,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("rusqlite", &["tollgate-ledger", "tollgate-store", "tollgate-tools"]),
     ("tokio-postgres", &["tollgate-tools"]),
     ("axum", &["tollgate-server"]),
+    ("opentelemetry", &["tollgate-telemetry"]),
 ];
 
 #[expect(clippy::disallowed_methods, reason = "cargo itself is asked, and no tool runs")]

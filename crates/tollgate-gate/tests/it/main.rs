@@ -21,4 +21,5 @@ mod replaced;
 mod rules;
 mod shaping;
 mod stages;
+mod watched;
 mod world;

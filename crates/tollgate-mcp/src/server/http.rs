@@ -17,7 +17,7 @@ use super::params::{Era, Params};
 use super::{Action, Answer, Peer, Request, ServerInfo, Session, cancel};
 use crate::jsonrpc::{self, Id, Message, RpcError};
 use crate::stdio::progress;
-use headers::{Said, check_stateless, one, wants_stream};
+use headers::{Said, check_stateless, one, trace, wants_stream};
 use sessions::{Sessions, UnderWay};
 
 /// Names a session of the handshake era.
@@ -120,12 +120,13 @@ impl Endpoint {
         let (session, peer) = self.session(asker)?;
         let mut conversation = self.conversation(Some(peer));
         // In the handshake era an error is an answer like any other.
-        let request = match conversation.dispatch_in(Era::Handshake, id, method, &params) {
+        let mut request = match conversation.dispatch_in(Era::Handshake, id, method, &params) {
             Ok(Action::Run(request)) => request,
             Ok(Action::Reply(body)) => return Ok(json(200, body)),
             Ok(Action::Ignore | Action::Cancel(_)) => return Ok(Reply::Empty(202)),
             Err(error) => return Err(Fault(200, error)),
         };
+        request.traced(|| trace(asker.headers));
         let cancellation = CancellationToken::new();
         let under_way =
             self.sessions.enter(&session, id, &cancellation).map_err(|(status, error)| Fault(status, error))?;
@@ -145,14 +146,17 @@ impl Endpoint {
             Fault(if error.is_method_not_found() { 404 } else { 400 }, error)
         })?;
         Ok(match action {
-            Action::Run(request) => Reply::Run(Run {
-                is_streamed: wants_stream(asker.headers, &request),
-                request,
-                session: None,
-                cancellation: CancellationToken::new(),
-                ends_with_response: true,
-                under_way: None,
-            }),
+            Action::Run(mut request) => {
+                request.traced(|| trace(asker.headers));
+                Reply::Run(Run {
+                    is_streamed: wants_stream(asker.headers, &request),
+                    request,
+                    session: None,
+                    cancellation: CancellationToken::new(),
+                    ends_with_response: true,
+                    under_way: None,
+                })
+            }
             Action::Reply(body) => json(200, body),
             Action::Ignore | Action::Cancel(_) => Reply::Empty(202),
         })

@@ -5,7 +5,7 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use tollgate_types::ClientCapabilities;
+use tollgate_types::{ClientCapabilities, TraceContext};
 
 use super::{Ask, Revision};
 use crate::jsonrpc::{RpcError, present};
@@ -64,6 +64,10 @@ struct Meta<'a> {
     client_info: Option<&'a RawValue>,
     #[serde(rename = "tollgate/idempotencyKey", borrow, default, deserialize_with = "present")]
     idempotency_key: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    traceparent: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    tracestate: Option<&'a RawValue>,
 }
 
 /// A required part of a stateless request's `_meta` is not there (MCP 2026-07-28, Base protocol: per-request fields).
@@ -174,7 +178,14 @@ impl<'a> Params<'a> {
         let key =
             unless_null(self.meta.idempotency_key).map(|key| self.text(IDEMPOTENCY_KEY, Some(key))).transpose()?;
         let progress_token = self.progress_token()?.map(ToOwned::to_owned);
-        Ok(Ask::Call { name, arguments, is_fit, key, progress_token })
+        Ok(Ask::Call { name, arguments, is_fit, key, progress_token, trace: self.trace().map(Box::new) })
+    }
+
+    /// The asker's place in a trace (MCP 2026-07-28, Base protocol: `_meta` trace context). What is not valid says nothing.
+    fn trace(&self) -> Option<TraceContext> {
+        let text = |raw: Option<&RawValue>| raw.and_then(|raw| serde_json::from_str::<String>(raw.get()).ok());
+        let (parent, state) = (text(self.meta.traceparent)?, text(self.meta.tracestate));
+        TraceContext::read([parent.as_str()], state.as_deref())
     }
 
     /// A string or an integer (MCP, Progress).

@@ -149,6 +149,10 @@ impl HttpLink {
         } else if let Some(revision) = agreed {
             request.headers.push(header("MCP-Protocol-Version", revision.as_str()));
         }
+        // Beside `_meta`, for what stands between us and the server.
+        request
+            .headers
+            .extend(ask.trace().into_iter().flat_map(|trace| trace.headers()).map(|(n, v)| (n.to_owned(), v)));
         let response = self.client.send(request).await?;
         if response.status == 404 && session.is_some() {
             return Err(Fault::SessionLost);

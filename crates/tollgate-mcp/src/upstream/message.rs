@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
-use tollgate_types::HandedKey;
+use tollgate_types::{HandedKey, TraceContext};
 
 use crate::jsonrpc::present;
 use crate::server::Revision;
@@ -93,7 +93,7 @@ pub(super) enum Ask<'a> {
     /// A page of its tools.
     List { cursor: Option<&'a str> },
     /// To run a tool.
-    Call { name: &'a str, arguments: &'a Value, key: Option<&'a HandedKey> },
+    Call { name: &'a str, arguments: &'a Value, key: Option<&'a HandedKey>, trace: Option<&'a TraceContext> },
 }
 
 impl<'a> Ask<'a> {
@@ -111,6 +111,14 @@ impl<'a> Ask<'a> {
     pub(super) fn name(self) -> Option<&'a str> {
         match self {
             Self::Call { name, .. } => Some(name),
+            Self::Discover | Self::Initialize | Self::Listen | Self::List { .. } => None,
+        }
+    }
+
+    /// The place in a trace that goes along.
+    pub(super) fn trace(self) -> Option<&'a TraceContext> {
+        match self {
+            Self::Call { trace, .. } => trace,
             Self::Discover | Self::Initialize | Self::Listen | Self::List { .. } => None,
         }
     }
@@ -169,6 +177,10 @@ struct Meta<'a> {
     handed: BTreeMap<&'a str, &'a str>,
     #[serde(rename = "progressToken", skip_serializing_if = "Option::is_none")]
     progress_token: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    traceparent: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tracestate: Option<&'a str>,
     #[serde(rename = "io.modelcontextprotocol/protocolVersion", skip_serializing_if = "Option::is_none")]
     protocol_version: Option<&'static str>,
     #[serde(rename = "io.modelcontextprotocol/clientCapabilities", skip_serializing_if = "Option::is_none")]
@@ -191,10 +203,13 @@ pub(super) fn request(id: &str, number: u64, ask: Ask<'_>, agreed: Option<Revisi
         }
         Ask::Listen => params.notifications = Some(Wanted { tools_list_changed: true }),
         Ask::List { cursor } => params.cursor = cursor,
-        Ask::Call { name, arguments, key } => {
+        Ask::Call { name, arguments, key, trace } => {
             (params.name, params.arguments) = (Some(name), Some(arguments));
             let handed = key.map(|key| (key.name.as_str(), key.value.as_str())).into_iter().collect();
-            params.meta = Some(Meta { progress_token: Some(number), handed, ..Meta::default() });
+            let (traceparent, tracestate) =
+                (trace.map(TraceContext::traceparent), trace.and_then(TraceContext::tracestate));
+            let progress_token = Some(number);
+            params.meta = Some(Meta { progress_token, handed, traceparent, tracestate, ..Meta::default() });
         }
     }
     if ask.is_stateless(agreed) {
@@ -240,10 +255,21 @@ mod tests {
         let key = HandedKey { name: "example.com/orderKey".into(), value: "0a-1b".into() };
         let arguments = json!({});
         for (agreed, members) in [(Revision::V2025_11_25, 2), (Revision::V2026_07_28, 5)] {
-            let ask = Ask::Call { name: "order", arguments: &arguments, key: Some(&key) };
+            let ask = Ask::Call { name: "order", arguments: &arguments, key: Some(&key), trace: None };
             let line: Value = serde_json::from_slice(&request("7", 7, ask, Some(agreed))).unwrap();
             let meta = line["params"]["_meta"].as_object().unwrap();
             assert_eq!((meta["example.com/orderKey"].as_str(), meta.len()), (Some("0a-1b"), members), "{line}");
         }
+    }
+
+    #[test]
+    fn a_place_in_a_trace_goes_along_in_meta() {
+        let parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0b5902b7-01";
+        let trace = TraceContext::read([parent], ["a=1"]).unwrap();
+        let arguments = json!({});
+        let ask = Ask::Call { name: "order", arguments: &arguments, key: None, trace: Some(&trace) };
+        let line: Value = serde_json::from_slice(&request("7", 7, ask, Some(Revision::V2025_11_25))).unwrap();
+        let meta = &line["params"]["_meta"];
+        assert_eq!((&meta["traceparent"], &meta["tracestate"]), (&json!(parent), &json!("a=1")), "{line}");
     }
 }

@@ -24,7 +24,8 @@ impl UpstreamTool {
     async fn ask(&self, arguments: &Value, cx: &Cx) -> Result<ToolOutput, ToolError> {
         let server = self.server.name();
         let link = self.server.link().await?;
-        let ask = Ask::Call { name: &self.known.remote, arguments, key: cx.handed_key.as_ref() };
+        let (key, trace) = (cx.handed_key.as_ref(), cx.trace.as_ref());
+        let ask = Ask::Call { name: &self.known.remote, arguments, key, trace };
         match link.ask(ask, cx.progress.clone()).await {
             Ok(result) => outcome::read(server, &result, self.known.definition.output_schema.is_some()),
             Err(fault) => Err(outcome::explain(server, &fault)),

@@ -39,6 +39,33 @@ async fn arguments_reach_the_door_as_they_came() {
 }
 
 #[tokio::test]
+async fn the_place_in_a_trace_comes_in_meta() {
+    let (door, _events) = Fixture::new();
+    let mut peer = Peer::handshaken(door.clone(), "2025-11-25").await;
+    let parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0b5902b7-01";
+    for (meta, expected) in [
+        (json!({ "traceparent": parent, "tracestate": "a=1" }), Some((parent, Some("a=1")))),
+        (json!({ "traceparent": parent, "tracestate": "?" }), Some((parent, None))),
+        (json!({ "traceparent": parent, "tracestate": 7 }), Some((parent, None))),
+        // What is not valid says nothing, and is no error.
+        (json!({ "traceparent": "00-x", "tracestate": "a=1" }), None),
+        (json!({ "traceparent": 7 }), None),
+        (json!({ "traceparent": null }), None),
+        (json!({}), None),
+    ] {
+        let mut params = call("echo");
+        params["_meta"] = meta;
+        for line in [bare(1, "tools/call", &params), modern(2, "tools/call", &params)] {
+            peer.ask(&line).await;
+            let trace = door.last_call().trace;
+            let seen = trace.as_ref().map(|trace| (trace.traceparent(), trace.tracestate()));
+            assert_eq!(seen, expected.map(|(parent, state)| (parent.to_owned(), state)), "{line}");
+        }
+        assert_eq!(door.last_call().protocol, Some("2026-07-28"));
+    }
+}
+
+#[tokio::test]
 async fn an_idempotency_key_comes_in_meta() {
     let (door, _events) = Fixture::new();
     let mut peer = Peer::handshaken(door.clone(), "2025-11-25").await;

@@ -9,4 +9,5 @@ mod mcp;
 mod rest;
 mod serving;
 mod threats;
+mod watched;
 mod world;

@@ -47,6 +47,15 @@ impl World {
         Self::with(config, |_| None, Duration::from_secs(5)).await
     }
 
+    /// The same with files beside the configuration, for their owner alone.
+    pub(crate) async fn beside(config: &str, files: &[(&str, &str)]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            std::fs::write(folder.path().join(name), text).unwrap();
+        }
+        Self::within(folder, config, |_| None, Duration::from_secs(5)).await
+    }
+
     /// The server in front of a recording door.
     pub(crate) async fn before(door: &Arc<RecordingDoor>, drain: Duration) -> Self {
         let door: Arc<dyn Door> = Arc::<RecordingDoor>::clone(door);
@@ -54,7 +63,15 @@ impl World {
     }
 
     async fn with(config: &str, door: impl FnOnce(&Tollgate) -> Option<Arc<dyn Door>>, drain: Duration) -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        Self::within(tempfile::tempdir().unwrap(), config, door, drain).await
+    }
+
+    async fn within(
+        folder: tempfile::TempDir,
+        config: &str,
+        door: impl FnOnce(&Tollgate) -> Option<Arc<dyn Door>>,
+        drain: Duration,
+    ) -> Self {
         std::fs::create_dir(folder.path().join("work")).unwrap();
         let file = folder.path().join("tollgate.toml");
         std::fs::write(&file, config).unwrap();

@@ -11,7 +11,9 @@ use axum::routing::any;
 use serde_json::{Value, json};
 use tollgate_guard::client::{Client, Origin};
 use tollgate_tools::{HeaderValue, HttpSpec, HttpTool, HttpToolError};
-use tollgate_types::{Code, Cx, HandedKey, Secret, SourceKind, Tool as _, ToolDefinition, ToolError, ToolOutput};
+use tollgate_types::{
+    Code, Cx, HandedKey, Secret, SourceKind, Tool as _, ToolDefinition, ToolError, ToolOutput, TraceContext,
+};
 
 use crate::support::{call, cx, text};
 
@@ -63,6 +65,7 @@ async fn answer(request: Request) -> Response<Body> {
                 "key": header("x-key"),
                 "handed": [header("idempotency-key"), header("paypal-request-id")],
                 "authorization": header("authorization"),
+                "trace": [header("traceparent"), header("tracestate")],
             });
             reply(200, "application/json", &echo.to_string())
         }
@@ -135,6 +138,20 @@ async fn a_key_is_handed_on_as_a_header() {
     let cx = Cx { handed_key: Some(handed("x-key")), ..cx(std::path::Path::new("/"), Vec::new()) };
     let error = call(&tool, json!({"city": "北京"}), &cx).await.unwrap_err();
     assert_eq!((error.tool_code.as_deref(), error.nothing_happened), (Some("NOT_CONFIGURED"), true));
+}
+
+#[tokio::test]
+async fn the_place_in_a_trace_goes_along() {
+    let tool = tool("GET", &format!("{}/v1/{{city}}", server().await)).unwrap();
+    let parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0b5902b7-01";
+    for (state, expected) in [("a=1", json!([parent, "a=1"])), ("", json!([parent, null]))] {
+        let trace = TraceContext::read([parent], [state]);
+        let cx = Cx { trace, ..cx(std::path::Path::new("/"), Vec::new()) };
+        let echo = call(&tool, json!({"city": "北京"}), &cx).await.unwrap().structured.unwrap();
+        assert_eq!(echo["trace"], expected);
+    }
+    let echo = call(&tool, json!({"city": "北京"}), &cx(std::path::Path::new("/"), Vec::new())).await.unwrap();
+    assert_eq!(echo.structured.unwrap()["trace"], json!([null, null]));
 }
 
 #[tokio::test]

@@ -97,6 +97,17 @@ async fn a_program_gets_its_folder_and_its_environment_and_no_more() {
 }
 
 #[tokio::test]
+async fn a_program_is_told_its_place_in_a_trace() {
+    let folder = TempDir::new().unwrap();
+    let show = tool(&["sh", "-c", "cat > /dev/null; echo \"$TRACEPARENT|$TRACESTATE\""], folder.path());
+    let parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0b5902b7-01";
+    let mut cx = cx(folder.path(), Vec::new());
+    assert_eq!(text(&call(&show, json!({}), &cx).await.unwrap()), "|");
+    cx.trace = tollgate_types::TraceContext::read([parent], ["a=1"]);
+    assert_eq!(text(&call(&show, json!({}), &cx).await.unwrap()), format!("{parent}|a=1"));
+}
+
+#[tokio::test]
 async fn a_program_that_is_not_there_is_the_operators_business() {
     let folder = TempDir::new().unwrap();
     std::fs::write(folder.path().join("not_executable"), "x").unwrap();

@@ -13,6 +13,7 @@ mod policy;
 mod redact;
 mod resilience;
 mod secret;
+mod telemetry;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -33,6 +34,7 @@ pub use page::{json_schema, page};
 pub use policy::PolicyFile;
 pub use redact::{Redact, RedactExamples, RedactProfile, RedactRule};
 pub use secret::{SecretSource, TextOrSecret};
+pub use telemetry::{Level, Logs, Telemetry};
 
 /// The whole file.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -75,6 +77,9 @@ pub struct Config {
     pub resilience: Spanned<Resilience>,
     /// What is hidden, and where.
     pub redact: Redact,
+    /// Calls as OpenTelemetry spans, and the log.
+    #[schemars(with = "Telemetry")]
+    pub telemetry: Spanned<Telemetry>,
     /// Model servers; `default` is used unless `--model` names another.
     pub models: BTreeMap<String, Model>,
     /// Databases that `query_database`, `list_tables` and `describe_table` read.
@@ -112,6 +117,7 @@ impl Default for Config {
             budget: Vec::new(),
             resilience: Spanned::new(0..0, Resilience::default()),
             redact: Redact::default(),
+            telemetry: Spanned::new(0..0, Telemetry::default()),
             models: BTreeMap::new(),
             databases: BTreeMap::new(),
             search: None,
@@ -355,6 +361,7 @@ impl Loaded {
         loaded.config.databases.iter().try_for_each(|(name, base)| loaded.database_kind(name, base).map(drop))?;
         loaded.search_url()?;
         loaded.webhook()?;
+        loaded.telemetry()?;
         if !loaded.config.redact.rule.is_empty() {
             loaded.redactor(&[])?;
         }

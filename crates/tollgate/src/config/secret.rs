@@ -159,6 +159,7 @@ impl Loaded {
         let in_servers = servers.flat_map(|server| server.env.values().chain(server.headers.values()));
         let anchor = config.audit.anchor.iter().flat_map(|anchor| anchor.get_ref().headers.values());
         let values = headers.chain(config.env.values()).chain(tool_headers.flatten()).chain(in_servers).chain(anchor);
+        let values = values.chain(config.telemetry.get_ref().headers.values());
         let databases = config.databases.values().filter_map(|database| database.get_ref().postgres.as_ref());
         let webhook = config.approvals.webhook.iter().map(Spanned::get_ref);
         let webhook_secrets = webhook.clone().flat_map(ApprovalWebhook::secrets);

@@ -4,6 +4,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use http::HeaderMap;
 use http::header::ACCEPT;
+use tollgate_types::TraceContext;
 
 use super::super::Request;
 use super::super::params::{self, Params};
@@ -48,6 +49,13 @@ pub(super) fn one<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a s
         return if headers.contains_key(name) { Err(()) } else { Ok(None) };
     };
     value.to_str().map(|text| Some(text.trim_matches([' ', '\t']))).map_err(|_| ())
+}
+
+/// The asker's place in a trace, where its headers say one (W3C Trace Context).
+pub(super) fn trace(headers: &HeaderMap) -> Option<TraceContext> {
+    // What is no text makes the whole invalid, as it is no valid value either.
+    let all = |name| headers.get_all(name).iter().map(|value| value.to_str().unwrap_or_default());
+    TraceContext::read(all("traceparent"), all("tracestate"))
 }
 
 /// Whether headers and body of a stateless request say the same.
