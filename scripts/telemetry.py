@@ -6,7 +6,9 @@ metrics are read by Prometheus' own parser (prometheus-client), the dashboard's 
 Usage: telemetry.py TOLLGATE ROTEL_AGENT
 """
 
+import atexit
 import contextlib
+import gzip
 import http.client
 import http.server
 import json
@@ -28,7 +30,7 @@ from prometheus_client.parser import text_string_to_metric_families
 TOLLGATE, ROTEL = (str(pathlib.Path(path).resolve()) for path in sys.argv[1:3])
 DASHBOARD = pathlib.Path(__file__).parent.parent / "examples/grafana/tollgate.json"
 PARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0b5902b7-01"
-SECRET = "sk-test-0123456789abcdef0123456789abcdef"
+SECRET = "token-of-the-collector-42"
 CONFIG = """
 [telemetry]
 endpoint = "ENDPOINT"
@@ -42,7 +44,7 @@ name = "told"
 description = "Says what it was told of the trace."
 risk = "read"
 permission = "read"
-input_schema = { type = "object", properties = { key = { type = "string" } } }
+input_schema = { type = "object", properties = { key = { type = "string" } }, additionalProperties = false }
 command = ["sh", "-c", "cat > /dev/null; echo $TRACEPARENT"]
 [[tool]]
 name = "fail"
@@ -71,8 +73,6 @@ class Sink(http.server.BaseHTTPRequestHandler):
     def do_POST(self):
         body = self.rfile.read(int(self.headers["content-length"]))
         if self.headers.get("content-encoding") == "gzip":
-            import gzip
-
             body = gzip.decompress(body)
         Sink.got.put(trace_service_pb2.ExportTraceServiceRequest.FromString(body))
         self.send_response(200)
@@ -138,12 +138,14 @@ class Served:
     """`tollgate serve` on a port of the system's."""
 
     def __init__(self, folder):
+        # A check that fails leaves no server behind.
+        atexit.register(lambda: self.process.kill())
         command = [TOLLGATE, "serve", "--bind", "127.0.0.1:0", "--role", "all"]
         command = command if not (folder / ".tollgate/keys/client.key").exists() else command[:-2]
         self.process = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.address = self.process.stderr.readline().split("http://")[1].split()[0]
         self.said = []
-        self.reader = threading.Thread(target=lambda: self.said.extend(self.process.stderr))
+        self.reader = threading.Thread(target=lambda: self.said.extend(self.process.stderr), daemon=True)
         self.reader.start()
         self.client, self.operator = (
             (folder / f".tollgate/keys/{name}.key").read_text().strip() for name in ["client", "operator"]
@@ -283,7 +285,7 @@ def main():
         folder = pathlib.Path(name)
         token = folder / "token.secret"
         token.touch(mode=0o600)
-        token.write_text("token-of-the-collector-42")
+        token.write_text(SECRET)
         collector = Collector(folder, sink.server_port)
         try:
             configure(folder, collector.port, content="false")
@@ -295,7 +297,7 @@ def main():
             ended = {line["attempt"]: line for line in served.logged() if line["message"] == "a call ended"}
             check("each call has a line with its attempt", set(attempts) <= set(ended), served.said)
             check("and its trace", ended[attempts[0]]["trace_id"] == PARENT[3:35], ended)
-            check("no secret is in the log", SECRET not in "".join(served.said) and "token-of" not in "".join(served.said))
+            check("no secret is in the log", SECRET not in "".join(served.said))
             content(folder, collector.port)
             without_collector(folder)
             by_environment(folder, collector.port)

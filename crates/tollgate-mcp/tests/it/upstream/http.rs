@@ -38,6 +38,9 @@ async fn endpoint(State(it): State<Shared>, method: Method, headers: HeaderMap, 
         assert_eq!(header("mcp-method").as_deref(), Some(asked.as_str()));
         assert_eq!(header("mcp-name").as_deref(), message["params"]["name"].as_str());
     }
+    let meta = &message["params"]["_meta"];
+    assert_eq!(header("traceparent").as_deref(), meta["traceparent"].as_str());
+    assert_eq!(header("tracestate").as_deref(), meta["tracestate"].as_str());
     match (asked.as_str(), it.character) {
         ("server/discover", "modern") => json(reply(json!({"supportedVersions": ["2026-07-28"]}))),
         ("server/discover", "rpc error") => {
@@ -125,6 +128,21 @@ async fn both_eras_are_found_and_called() {
         let owed = usize::from(era == "2026-07-28");
         assert_eq!((status.tools.len(), status.quarantined.len()), (2 - owed, owed), "{character}: {status:?}");
         assert_eq!(text(&house.call("mcp__web__echo", json!({"a": 1})).await.unwrap()), r#"{"a":1}"#);
+        house.upstreams.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn a_place_in_a_trace_goes_along_in_meta_and_in_headers() {
+    let parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0b5902b7-01";
+    for character in ["modern", "legacy"] {
+        let (double, url, _serving) = serve(character).await;
+        let house = house(&url, &[]).await;
+        let mut cx = tollgate_testkit::cx("/");
+        cx.trace = tollgate_types::TraceContext::read([parent], ["a=1"]);
+        find(&house.upstreams, "mcp__web__echo").call(json!({}), cx).await.unwrap();
+        let told = double.log.lock().unwrap().last().unwrap().2["params"]["_meta"].clone();
+        assert_eq!((&told["traceparent"], &told["tracestate"]), (&json!(parent), &json!("a=1")), "{character}");
         house.upstreams.stop().await;
     }
 }
