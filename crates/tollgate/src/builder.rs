@@ -152,8 +152,7 @@ impl Builder {
         }
         .build(tools)
         .map_err(|error| unfit(&self.loaded, error))?;
-        warnings.extend(idle_rules(&gate));
-        warnings.extend(idle_fallbacks(&gate));
+        warnings.extend(idle_rules(&gate).into_iter().chain(idle_fallbacks(&gate)));
         let telemetry = telemetry::watch(&gate, &self.loaded, &redactor, &mut warnings).await?;
         let configs = servers::configured(&self.loaded, &redactor, &mut warnings).await?;
         let start = || Servers::start(configs, gate.clone(), overlays, Arc::clone(&self.clock));

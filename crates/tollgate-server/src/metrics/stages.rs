@@ -1,5 +1,5 @@
-//! What the gate says of each call that ended: how long its stages took, where it ended, and how often it was tried again.
-//! Where calls end tells of tools that a client may not know, so that only operators are shown it.
+//! What the gate says of each call that ended: how long its stages took, and where it ended. Where calls end tells of tools
+//! that a client may not know, so that only operators are shown it.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -8,8 +8,7 @@ use std::sync::{Arc, Mutex};
 use tollgate::{Observed, Observer, Stage};
 
 use super::histogram::Histogram;
-use super::{Metrics, OTHER, Shown, escaped, head, lock};
-use crate::limits::SERIES_MAX;
+use super::{Metrics, Shown, head, lock};
 
 /// Most stages take microseconds; a tool's run, or a human's answer, may take minutes.
 const BUCKETS_SECONDS: [f64; 10] = [0.000_01, 0.000_05, 0.000_25, 0.001, 0.005, 0.025, 0.1, 1.0, 10.0, 120.0];
@@ -20,13 +19,12 @@ pub(super) struct Stages(Mutex<Counted>);
 struct Counted {
     durations: [Histogram<{ BUCKETS_SECONDS.len() }>; Stage::ALL.len()],
     ends: BTreeMap<(Stage, &'static str), u64>,
-    retries: BTreeMap<String, u64>,
 }
 
 impl Default for Stages {
     fn default() -> Self {
         let durations = [Histogram::new(&BUCKETS_SECONDS); Stage::ALL.len()];
-        Self(Mutex::new(Counted { durations, ends: BTreeMap::new(), retries: BTreeMap::new() }))
+        Self(Mutex::new(Counted { durations, ends: BTreeMap::new() }))
     }
 }
 
@@ -41,24 +39,15 @@ impl Observer for Metrics {
         if let (Some(stage), Some(code)) = (call.ended_in(), call.code) {
             *counted.ends.entry((stage, code.as_str())).or_default() += 1;
         }
-        if call.retries > 0 {
-            let is_full = counted.retries.len() >= SERIES_MAX && !counted.retries.contains_key(&call.tool);
-            let tool = if is_full { OTHER } else { &call.tool };
-            *counted.retries.entry(tool.to_owned()).or_default() += u64::from(call.retries);
-        }
     }
 }
 
 impl Stages {
     pub(super) fn write(&self, out: &mut String, shown: &Shown) -> std::fmt::Result {
-        let counted = lock(&self.0);
-        head(out, "retries_total", "counter", "Tries of tools after the first.")?;
-        for (tool, count) in counted.retries.iter().filter(|(tool, _)| shown.has(tool)) {
-            writeln!(out, "tollgate_retries_total{{tool=\"{}\"}} {count}", escaped(tool))?;
-        }
         if !matches!(shown, Shown::All) {
             return Ok(());
         }
+        let counted = lock(&self.0);
         head(out, "stage_duration_seconds", "histogram", "How long calls were in each stage of the gate.")?;
         for (stage, histogram) in Stage::ALL.iter().zip(&counted.durations) {
             let label = format!("stage=\"{}\"", stage.as_str());
