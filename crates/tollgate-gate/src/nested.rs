@@ -9,16 +9,17 @@ use tollgate_types::{
 };
 
 use crate::Gate;
+use crate::gate::Trip;
 
 /// The way in for one call of a tool. It knows how deep it stands: a tool cannot say so of itself.
 pub(crate) struct Nested {
-    pub(crate) gate: Gate,
+    gate: Gate,
     /// The call of the tool.
-    pub(crate) parent: AttemptId,
+    parent: AttemptId,
     /// The place of that call in its trace.
     pub(crate) trace: Option<TraceContext>,
     /// How many calls are above what is asked for here.
-    pub(crate) depth: u32,
+    depth: u32,
 }
 
 impl Door for Nested {
@@ -32,6 +33,12 @@ impl Door for Nested {
 }
 
 impl Nested {
+    /// The door of the tool that this call is for.
+    pub(crate) fn of(trip: Trip<'_>) -> Self {
+        let trace = trip.attempt.onward().or_else(|| trip.call.trace.clone());
+        Self { gate: trip.gate.clone(), parent: trip.attempt.id.clone(), trace, depth: trip.depth + 1 }
+    }
+
     /// [`Door::call`], which `stop` ends too.
     pub(crate) fn enter(
         &self,

@@ -9,6 +9,7 @@ use tollgate_gate::{BuildError, Gate, GateBuilder, Operator, Quotas, SystemClock
 use tollgate_guard::client::{Client, Origin};
 use tollgate_guard::redact::Redactor;
 use tollgate_ledger::{Checkpointing, Ledger, OnDamage, Options, Recovery};
+use tollgate_mcp::upstream::UpstreamConfig;
 use tollgate_policy::{Policy, Role};
 use tollgate_store::{InstallKey, Store};
 use tollgate_tools::{HeaderValue, HttpSpec, HttpTool, ProgramTool, program_files};
@@ -152,12 +153,10 @@ impl Builder {
         }
         .build(tools)
         .map_err(|error| unfit(&self.loaded, error))?;
-        warnings.extend(idle_rules(&gate).into_iter().chain(idle_fallbacks(&gate)));
+        warnings.extend(idle(&gate));
         let telemetry = telemetry::watch(&gate, &self.loaded, &redactor, &mut warnings).await?;
         let configs = servers::configured(&self.loaded, &redactor, &mut warnings).await?;
-        let start = || Servers::start(configs, gate.clone(), overlays, Arc::clone(&self.clock));
-        let has_servers = !self.loaded.config.mcp.is_empty();
-        let servers = has_servers.then(start).transpose().map_err(|error| self.loaded.server_fault(&error))?;
+        let servers = served(&self.loaded, configs, gate.clone(), overlays, Arc::clone(&self.clock))?;
         let (clock, loaded, roles, reloads) = (self.clock, self.loaded, self.roles, Arc::default());
         Ok(Tollgate {
             gate,
@@ -177,6 +176,24 @@ impl Builder {
             reloads,
         })
     }
+}
+
+/// The MCP servers, where there are some.
+fn served(
+    loaded: &Loaded,
+    configs: Vec<UpstreamConfig>,
+    gate: Gate,
+    overlays: Overlays,
+    clock: Arc<dyn Clock>,
+) -> Result<Option<Arc<Servers>>, Error> {
+    let start = || Servers::start(configs, gate, overlays, clock);
+    let servers = (!loaded.config.mcp.is_empty()).then(start).transpose();
+    servers.map_err(|error| loaded.server_fault(&error).into())
+}
+
+/// What the configuration says that concerns nothing yet.
+fn idle(gate: &Gate) -> Vec<String> {
+    idle_rules(gate).into_iter().chain(idle_fallbacks(gate)).collect()
 }
 
 /// What the house has to offer, its servers' tools aside.

@@ -116,7 +116,7 @@ async fn asked(trip: Trip<'_>, time: Time<'_>, fallback: &Fallback, arguments: s
     call.progress = trip.call.progress.clone();
     call.client = trip.call.client;
     call.said = Arc::clone(&trip.call.said);
-    let door = Nested { gate: trip.gate.clone(), parent: trip.attempt.id.clone(), depth: trip.depth + 1 };
+    let door = Nested::of(trip);
     let stop = trip.cancellation.child_token();
     let mut asking = std::pin::pin!(door.enter(&trip.attempt.caller, call, stop.clone()));
     tokio::select! {

@@ -87,9 +87,7 @@ fn invalid(tool: &str, violations: Vec<Violation>) -> ErrorObject {
 
 fn cx(trip: Trip<'_>, admitted: &Admitted) -> Cx {
     let gate = trip.gate.inner();
-    let trace = trip.attempt.onward().or_else(|| trip.call.trace.clone());
-    let (parent, depth) = (trip.attempt.id.clone(), trip.depth + 1);
-    let door = Nested { gate: trip.gate.clone(), parent, trace: trace.clone(), depth };
+    let door = Nested::of(trip);
     Cx {
         caller: Arc::clone(&trip.attempt.caller),
         attempt: trip.attempt.id.clone(),
@@ -100,7 +98,7 @@ fn cx(trip: Trip<'_>, admitted: &Admitted) -> Cx {
         cancellation: trip.cancellation.child_token(),
         progress: trip.call.progress.clone(),
         client: trip.call.client,
-        trace,
+        trace: door.trace.clone(),
         clock: Arc::clone(&gate.clock),
         door: Arc::new(door) as Arc<dyn Door>,
     }
