@@ -9,7 +9,7 @@ mod repetition;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use tollgate_types::{Caller, CancellationToken, Code, Door, ErrorObject, Risk, Said, ToolDefinition, limits};
+use tollgate_types::{Caller, CancellationToken, Door, ErrorObject, Risk, Said, Text, ToolDefinition, limits};
 use tollgate_wire::{History, Lowered, Message, ModelCall, ToolChoice, Turn, Usage, lower};
 
 pub use event::{Answer, Difference, Event, OpenQuestion, RunError};
@@ -356,14 +356,10 @@ fn refusal(position: usize, call: &ModelCall, choice: &ToolChoice, withheld: &Ha
     }
     if *choice == ToolChoice::None {
         // Not every server heeds `none`.
-        return Some(ErrorObject::new(Code::Denied, "this run allows no calls").with_hint("answer with text"));
+        return Some(Text::NoCalls.error(&[]));
     }
     if position >= limits::CALLS_PER_TURN_MAX {
-        let message = format!("a turn may ask for {} calls, and this is one more", limits::CALLS_PER_TURN_MAX);
-        return Some(ErrorObject::new(Code::BudgetExceeded, message).with_hint("ask again for it in the next turn"));
+        return Some(Text::TurnFull.error(&[("max", &limits::CALLS_PER_TURN_MAX)]));
     }
-    withheld.contains(&call.name).then(|| {
-        let message = format!("no tool is named `{}`", call.name);
-        ErrorObject::new(Code::UnknownTool, message).with_hint("call one of the tools that were offered")
-    })
+    withheld.contains(&call.name).then(|| Text::NotOffered.error(&[("name", &call.name)]))
 }

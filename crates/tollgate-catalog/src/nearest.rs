@@ -1,6 +1,6 @@
 //! What was probably meant: for a name that is not there, the few that are plausible.
 
-use tollgate_types::{Code, ErrorObject, limits};
+use tollgate_types::{ErrorObject, Text, alternatives, limits};
 
 /// Of a name that was asked for, what is compared.
 const ASKED_CHARS_MAX: usize = 128;
@@ -44,12 +44,9 @@ pub fn nearest<'a>(asked: &str, names: impl IntoIterator<Item = &'a str>) -> Vec
 /// ```
 pub fn unknown_tool<'a>(asked: &str, listed: impl IntoIterator<Item = &'a str>) -> ErrorObject {
     let name: String = asked.chars().take(limits::TOOL_NAME_CHARS_MAX).collect();
-    let error = ErrorObject::new(Code::UnknownTool, format!("no tool is named `{}`", name.escape_debug()));
-    let near: Vec<String> = nearest(asked, listed).iter().map(|name| format!("`{name}`")).collect();
-    error.with_hint(match near.as_slice() {
-        [] => "use one of the tools that are listed".to_owned(),
-        near => format!("did you mean {}?", near.join(" or ")),
-    })
+    let near = alternatives(nearest(asked, listed));
+    let text = if near.is_empty() { Text::UnknownTool } else { Text::UnknownToolNear };
+    text.error(&[("name", &name.escape_debug()), ("near", &near)])
 }
 
 /// How far a name is from what was asked; none where it is not plausible.

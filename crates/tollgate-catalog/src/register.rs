@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use thiserror::Error;
 use tollgate_types::limits::{IDEMPOTENCY_TTL_MS_MAX, IDEMPOTENCY_TTL_MS_MIN};
-use tollgate_types::{Pin, ToolDefinition, limits};
+use tollgate_types::{Pin, SourceKind, ToolDefinition, Undo, limits};
 
 use crate::idempotency;
 
@@ -85,6 +85,14 @@ pub enum RegisterError {
         /// What is wrong with it.
         problem: String,
     },
+    /// What it says of its undo does not hold.
+    #[error("`{name}` says of its undo what does not hold: {problem}")]
+    Undo {
+        /// The tool.
+        name: String,
+        /// What is wrong with it.
+        problem: String,
+    },
 }
 
 impl RegisterError {
@@ -98,6 +106,7 @@ impl RegisterError {
             Self::TooLarge { .. } => "schema_too_large",
             Self::Limits { .. } => "out_of_range",
             Self::Idempotency { .. } => "bad_idempotency",
+            Self::Undo { .. } => "bad_undo",
         }
     }
 
@@ -112,6 +121,7 @@ impl RegisterError {
             Self::TooLarge { .. } => "make the schema smaller: fewer alternatives, fewer `$ref` to one place",
             Self::Limits { .. } => "leave the key out for the default",
             Self::Idempotency { .. } => "docs/idempotency.md says what `idempotency` can be",
+            Self::Undo { .. } => "docs/undo.md says what `undo` can be",
         }
     }
 
@@ -138,6 +148,7 @@ pub(crate) fn check(mut definition: ToolDefinition) -> Result<Sound, RegisterErr
     check_limits(&definition)?;
     let name = definition.name.clone();
     idempotency::check(&definition).map_err(|problem| RegisterError::Idempotency { name: name.clone(), problem })?;
+    check_undo(&definition).map_err(|problem| RegisterError::Undo { name: name.clone(), problem })?;
     let bad = |message: &str| SchemaError::invalid("", message);
     require_object(&mut definition.input_schema)
         .map_err(|problem| RegisterError::schema(&name, "input", bad(problem)))?;
@@ -186,6 +197,17 @@ fn check_name(name: &str) -> Result<(), RegisterError> {
     };
     let name = name.chars().take(limits::TOOL_NAME_CHARS_MAX).flat_map(char::escape_default).collect();
     Err(RegisterError::InvalidName { name, problem })
+}
+
+/// Only a tool that knows of it keeps what stood there before.
+fn check_undo(definition: &ToolDefinition) -> Result<(), String> {
+    match (&definition.undo, definition.source.kind) {
+        (Undo::BeforeImage, SourceKind::Program | SourceKind::Http | SourceKind::Mcp) => {
+            Err("nobody keeps a before-image for it: name a tool that takes it back".into())
+        }
+        (Undo::Tool(compensation), _) => compensation.fault().map_or(Ok(()), Err),
+        (Undo::None | Undo::BeforeImage, _) => Ok(()),
+    }
 }
 
 fn check_limits(definition: &ToolDefinition) -> Result<(), RegisterError> {

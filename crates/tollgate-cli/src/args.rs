@@ -94,6 +94,16 @@ pub(crate) enum Command {
     #[command(after_help = "Examples:\n  tollgate call calculate '{\"expression\": \"34817 * 293\"}'\n  \
                             echo '{\"path\": \"README.md\"}' | tollgate call read_file -\n  tollgate call query_database @query.json")]
     Call(CallArgs),
+    /// Take back what a call did, by a call of its own through the gate
+    #[command(
+        after_help = "What takes a call back its tool declares as `undo`: `tollgate tools show TOOL` says it. It happens \
+                      once, and a file that was changed since is left alone.\n\nExit status: as of `call`; 3 also where \
+                      nothing can be undone.\n\nExample:\n  tollgate undo 8a2b1c04d3e5"
+    )]
+    Undo {
+        /// The attempt's id, or the beginning or end of it
+        attempt: String,
+    },
     /// List and show the tools that the role may use
     Tools {
         #[command(subcommand)]
@@ -295,7 +305,11 @@ pub(crate) enum ApprovalsAction {
         /// Its id, or the end of it
         id: String,
     },
-    /// Say yes, once; the asker then asks again
+    /// Say yes, once, or give the result that is wanted; the asker then asks again
+    #[command(
+        after_help = "Examples:\n  tollgate approvals approve 4c1d9a02\n  tollgate approvals approve 4c1d9a02 --result \
+                            '{\"stock\": 12}'    where a result is wanted"
+    )]
     Approve(AnswerArgs),
     /// Say no
     Reject(AnswerArgs),
@@ -446,6 +460,9 @@ pub(crate) struct AnswerArgs {
     /// Let every call of this tool by this caller run for the rest of the session: an hour and 100 calls at most
     #[arg(long)]
     pub(crate) for_session: bool,
+    /// The result of the call as JSON, where the question wants it; `-` reads standard input, `@FILE` a file
+    #[arg(long, value_name = "JSON|-|@FILE", conflicts_with = "for_session", allow_hyphen_values = true)]
+    pub(crate) result: Option<String>,
     /// What must be typed to say yes, where the question wants it; on a terminal it is asked for
     #[arg(long, value_name = "TEXT")]
     pub(crate) typed: Option<String>,

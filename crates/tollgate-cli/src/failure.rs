@@ -130,6 +130,9 @@ impl From<tollgate::OperatorError> for Failure {
             tollgate::OperatorError::Store(StoreError::NotTyped { .. }) => {
                 Self::usage(message).hint("give it with --typed")
             }
+            tollgate::OperatorError::Unfit(_) => {
+                Self::usage(message).hint("`tollgate approvals show ID` says what it must fit")
+            }
             tollgate::OperatorError::NotUnsettled(_) => {
                 Self::usage(message).hint("`tollgate audit settle` lists those that are")
             }

@@ -55,6 +55,7 @@ async fn run(cli: Cli) -> Result<u8, Failure> {
         Command::Serve(args) => command::serve::run(&global, args).await,
         Command::Run(args) => command::run::run(&global, args).await,
         Command::Call(args) => command::call::run(&global, args).await,
+        Command::Undo { attempt } => command::undo::run(&global, &attempt).await,
         Command::Tools { action } => command::tools::run(&global, action).await,
         Command::Approvals { action } => command::approvals::run(&global, action).await,
         Command::Sessions { action } => command::sessions::run(&global, action).await,

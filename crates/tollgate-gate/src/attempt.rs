@@ -7,18 +7,17 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tollgate_catalog::Entry as CatalogEntry;
-use tollgate_ledger::{
-    Abridged, DecisionRef, Durability, Entry, Event, LedgerError, OutcomeRef, ToolRef, abridge, abridge_json,
-};
+use tollgate_ledger::{Abridged, DecisionRef, Durability, Entry, Event, LedgerError, ToolRef, abridge};
 use tollgate_policy::Decision;
 use tollgate_store::Approval;
 use tollgate_types::{
     ApprovalId, AttemptId, Call, CallId, CallKind, Caller, Code, Digest, End, ErrorObject, Outcome, Repair, Risk,
-    Stage, ToolDefinition, ToolOutput, TraceContext, Units, uuid_v7,
+    Stage, Text, ToolDefinition, ToolOutput, TraceContext, Units, uuid_v7,
 };
 
 use crate::gate::Inner;
-use crate::stage::ledger_hint;
+use crate::recorded::{give_back, give_up_undo, outcome_ref, recorded_result, unrecorded};
+use crate::stage::store_unavailable;
 use crate::stored::{self, Whose};
 use crate::watch::{Ended, Watch};
 
@@ -60,10 +59,38 @@ struct Known {
     /// It may have changed something.
     fallback_acted: bool,
     replayed: Option<AttemptId>,
+    /// How it failed, where a human is asked for the result.
+    gave_up: Option<ErrorObject>,
+    /// Who gave the result.
+    given_by: Option<String>,
+    /// The attempt that this one takes back, once it has taken that upon itself.
+    undoes: Option<AttemptId>,
     recorded_code: Option<Code>,
     recorded_result: Option<Abridged>,
     /// Records that wait for the next write, to save a turn at the ledger.
     pending: Vec<Entry>,
+}
+
+impl Known {
+    /// Whether the call can be made again as if it had not been made.
+    fn came_to_nothing(&self, end: &End) -> bool {
+        let definition = self.tool.as_ref().map(|tool| &tool.definition);
+        !self.fallback_acted
+            && (!self.has_started
+                || self.nothing_happened
+                || definition.is_some_and(|definition| stored::may_be_made_anew(definition, end)))
+    }
+
+    /// What people are told of the end.
+    fn note(&self) -> Option<String> {
+        let replayed = self.replayed.as_ref().map(|first| format!("the stored answer of attempt {first}"));
+        let given = || self.given_by.as_ref().map(|by| format!("the result was given by {by}"));
+        let fallback = || self.fallback.as_ref().map(|other| format!("attempt {other} was made instead"));
+        replayed
+            .or_else(given)
+            .or_else(fallback)
+            .or_else(|| self.undoes.as_ref().map(|first| format!("the undo of attempt {first}")))
+    }
 }
 
 impl Attempt {
@@ -236,6 +263,27 @@ impl Attempt {
         self.known().circle = Some(call);
     }
 
+    /// This attempt takes back that one.
+    pub(crate) fn undoes(&self, first: &AttemptId) {
+        self.known().undoes = Some(first.clone());
+    }
+
+    /// It failed so, and a human is asked for the result.
+    pub(crate) fn gave_up(&self, failure: ErrorObject) {
+        self.known().gave_up = Some(failure);
+    }
+
+    /// A human gave the result.
+    pub(crate) fn given_by(&self, by: &str) {
+        self.known().given_by = Some(by.to_owned());
+    }
+
+    /// How often it was made again, and the attempt that was made instead.
+    pub(crate) fn tried(&self) -> (u32, Option<AttemptId>) {
+        let known = self.known();
+        (known.retries, known.fallback.clone())
+    }
+
     /// One more try.
     pub(crate) fn retried(&self) {
         self.known().retries += 1;
@@ -296,17 +344,12 @@ impl Attempt {
         let mut entry = self.entry(gate, event);
         let mut known = std::mem::take(&mut *self.known());
         let risk = known.tool.as_ref().map_or(Risk::Read, |tool| tool.definition.risk);
-        let mut end = self.keep_for_replay(gate, &known, end).await;
-        if known.is_charged && !known.has_started {
-            end = give_back(gate, &self.id, end).await;
-        }
+        let mut end = self.settled(gate, &known, end).await;
         entry.duration_ms = Some(duration_ms);
         if event == Event::Finished {
             entry.outcome = Some(outcome_ref(&end, known.recorded_code));
             entry.result = known.recorded_result.take().or_else(|| recorded_result(gate, &end));
-            let fallback = || known.fallback.as_ref().map(|other| format!("attempt {other} was made instead"));
-            let replayed = known.replayed.as_ref().map(|first| format!("the stored answer of attempt {first}"));
-            entry.note = replayed.or_else(fallback);
+            entry.note = known.note();
             entry.queued_ms = Some(millis(known.queued)).filter(|ms| *ms > 0);
             entry.retries = (known.retries > 0).then_some(known.retries);
             if !known.has_decided {
@@ -324,6 +367,7 @@ impl Attempt {
         known.pending.push(entry);
         if let Err(error) = gate.ledger.append(known.pending, durability).await {
             end = unrecorded(&error, known.has_started || known.fallback_acted, risk);
+            end.put_in(gate.language);
         } else if known.is_charged && known.has_started {
             // What stays noted as held is spent, and nobody's to give back.
             let _ = gate.store.keep_spent(self.id.clone(), known.came_to).await;
@@ -349,6 +393,19 @@ impl Attempt {
         outcome
     }
 
+    /// Leaves the store as this end wants it: what is kept for those who ask again, and what is given back.
+    async fn settled(&self, gate: &Inner, known: &Known, mut end: End) -> End {
+        end.put_in(gate.language);
+        let mut end = self.keep_for_replay(gate, known, end).await;
+        if known.is_charged && !known.has_started {
+            end = give_back(gate, &self.id, end).await;
+        }
+        if known.undoes.is_some() && known.came_to_nothing(&end) {
+            give_up_undo(gate, &self.id).await;
+        }
+        end
+    }
+
     /// Stores the end under the attempt's idempotency keys. What cannot be stored must not be released: asking again would do
     /// it twice.
     async fn keep_for_replay(&self, gate: &Inner, known: &Known, end: End) -> End {
@@ -356,27 +413,23 @@ impl Attempt {
             return end;
         }
         let definition = known.tool.as_ref().map(|tool| &tool.definition);
-        let is_free = !known.fallback_acted
-            && (!known.has_started
-                || known.nothing_happened
-                || definition.is_some_and(|definition| stored::may_be_made_anew(definition, &end)));
-        let kept = if is_free {
+        // A question to a human is no answer: what stands under the key until there is one is how the call failed.
+        let failure = known.gave_up.clone().map(End::from_error);
+        let standing = failure.as_ref().unwrap_or(&end);
+        let kept = if known.came_to_nothing(standing) {
             // Left under the key, this could only ever refuse; the next call says how things are then.
             gate.store.release(vec![self.id.clone()]).await
         } else {
             let tool = definition.map_or(self.name.as_str(), |definition| &definition.name);
-            stored::keep(gate, Whose { caller: &self.caller, tool, attempt: &self.id }, &end).await
+            stored::keep(gate, Whose { caller: &self.caller, tool, attempt: &self.id }, standing).await
         };
         match kept {
             Ok(()) => end,
             Err(error) if known.has_started => {
-                let message = format!("the call ran, but its result could not be stored: {error}");
-                let error = ErrorObject::new(Code::OutcomeUnknown, message);
-                End::Unknown(error.with_hint("check whether it happened before asking again"))
+                tracing::error!("the result of attempt {} could not be stored: {error}", self.id);
+                End::Unknown(Text::ResultUnstored.error(&[]))
             }
-            Err(error) => {
-                End::Failed(ErrorObject::new(Code::AuditUnavailable, format!("nothing was done, and {error}")))
-            }
+            Err(error) => store_unavailable(&error).into_end(),
         }
     }
 
@@ -395,8 +448,7 @@ impl Attempt {
 
     /// The outcome of a call whose task was ended from outside, as when the whole program stops.
     pub(crate) fn unheard(call_id: CallId, tool: String) -> Outcome {
-        let error = ErrorObject::new(Code::OutcomeUnknown, "the gate was stopped while the call was under way")
-            .with_hint("the ledger says how far it came: `tollgate audit tail`");
+        let error = Text::Stopped.error(&[]);
         Outcome {
             call_id,
             attempt: None,
@@ -434,54 +486,4 @@ fn durability(gate: &Inner, risk: Risk) -> Durability {
 
 fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
-}
-
-fn outcome_ref(end: &End, recorded_code: Option<Code>) -> OutcomeRef {
-    let error = end.error();
-    OutcomeRef {
-        status: end.status(),
-        code: recorded_code.or_else(|| error.map(|error| error.error)),
-        tool_code: error.and_then(|error| error.tool_code.clone()),
-        retryable: error.map(|error| error.retryable),
-    }
-}
-
-/// The result as `finished` shows it. A long one is only measured and hashed, so that it is not gone through by name.
-fn recorded_result(gate: &Inner, end: &End) -> Option<Abridged> {
-    let mut value = match end {
-        End::Done(result) => {
-            let json = serde_json::to_string(&result.content).ok()?;
-            if let Some(long) = abridge_json(&json) {
-                return Some(long);
-            }
-            serde_json::from_str(&json).ok()?
-        }
-        End::Refused(error) | End::Failed(error) | End::Unknown(error) | End::Waiting(_, error) => {
-            Value::from(error.message.as_str())
-        }
-    };
-    gate.redactor.value(&mut value);
-    Some(abridge(&value))
-}
-
-/// Budgets get back what was held for a call that never started.
-async fn give_back(gate: &Inner, attempt: &AttemptId, end: End) -> End {
-    match gate.store.give_back(attempt.clone()).await {
-        Ok(()) => end,
-        Err(error) => {
-            let message = format!("nothing was done, but what it costs is still held: {error}");
-            End::Failed(ErrorObject::new(Code::AuditUnavailable, message))
-        }
-    }
-}
-
-fn unrecorded(error: &LedgerError, has_started: bool, risk: Risk) -> End {
-    if has_started && risk > Risk::Read {
-        let message = format!("the call ran, but its end could not be recorded: {error}");
-        let error = ErrorObject::new(Code::OutcomeUnknown, message);
-        return End::Unknown(error.with_hint("check whether it happened before asking again"));
-    }
-    let what = if has_started { "its result is withheld" } else { "nothing is done" };
-    let message = format!("the record cannot be written, so {what}: {error}");
-    End::Failed(ErrorObject::new(Code::AuditUnavailable, message).with_hint(ledger_hint(error)))
 }

@@ -1,14 +1,12 @@
 //! How much callers may spend: units for each session or day, counted in the store, so that a restart forgets nothing and
 //! all processes of one data folder share the counts. How often is for [`crate::Quotas`].
 
-use std::fmt::Write as _;
-
 use globset::GlobSet;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde::Serialize;
 use tollgate_store::{Count, StoreError};
-use tollgate_types::{Caller, Code, ErrorObject, Units};
+use tollgate_types::{Caller, ErrorObject, Text, Units};
 
 use crate::Gate;
 use crate::quota::Per;
@@ -85,17 +83,20 @@ impl Account<'_> {
     pub(crate) fn refusal(&self, cost: Units, spent: Units) -> ErrorObject {
         let Budget { name, units, time_zone, .. } = self.budget;
         let left = units.less(spent);
-        let mut message =
-            format!("the call costs {cost} units, and {left} of {units} are left ({spent} spent, {name})");
-        if let Some(ends) = self.ends {
-            let _ = write!(message, " until {}", ends.to_zoned_datetime(time_zone.clone()));
-        }
-        let hint = match self.ends {
-            _ if cost > *units => "no call may cost so much: ask for less, or tell the user",
-            None => "this session has no more: ask for what costs less, or tell the user",
-            Some(_) => "ask for what costs less, wait for the next day, or tell the user",
+        let text = match self.ends {
+            _ if cost > *units => Text::BudgetNever,
+            None => Text::BudgetSession,
+            Some(_) => Text::BudgetDay,
         };
-        ErrorObject::new(Code::BudgetExceeded, message).with_hint(hint)
+        let ends = self.ends.map(|ends| ends.to_zoned_datetime(time_zone.clone()).to_string()).unwrap_or_default();
+        text.error(&[
+            ("cost", &cost),
+            ("left", &left),
+            ("units", units),
+            ("spent", &spent),
+            ("name", name),
+            ("ends", &ends),
+        ])
     }
 
     fn report(&self, spent: Units) -> BudgetReport {

@@ -7,7 +7,7 @@ use tollgate_guard::redact::Redactor;
 use tollgate_ledger::Ledger;
 use tollgate_policy::{Policy, PolicyError};
 use tollgate_store::{InstallKey, Store};
-use tollgate_types::{ApprovalChannel, Clock, Resilience, Tool, Workspace};
+use tollgate_types::{ApprovalChannel, Clock, Language, Resilience, Tool, Workspace};
 
 use crate::meta::ReadResult;
 use crate::{Budget, Gate, Quotas, RuleError};
@@ -44,6 +44,8 @@ pub struct GateBuilder {
     pub envelope: bool,
     /// The isolation of what runs, as every record says it.
     pub sandbox: &'static str,
+    /// The language that models are spoken to in.
+    pub language: Language,
 }
 
 /// Why a tool is not fit to be registered.

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
@@ -15,8 +16,9 @@ use tollgate_ledger::Ledger;
 use tollgate_policy::{Effect, Policy, PolicyError};
 use tollgate_store::{InstallKey, Store};
 use tollgate_types::{
-    ApprovalChannel, BoxFuture, Call, Caller, CancellationToken, Clock, Code, Door, End, ErrorObject, Observer,
-    Outcome, Risk, SourceKind, Stage, Supply, Tool, ToolDefinition, Workspace, limits::CALLS_UNDER_WAY_MAX,
+    ApprovalChannel, AttemptId, BoxFuture, Call, Caller, CancellationToken, Clock, Code, Door, End, ErrorObject,
+    Language, Observer, Outcome, Risk, SourceKind, Stage, Supply, Text, Tool, ToolDefinition, Workspace,
+    limits::CALLS_UNDER_WAY_MAX,
 };
 use tollgate_wire::repair;
 
@@ -31,7 +33,7 @@ use crate::quota::Quotas;
 use crate::resilience::ladder::Ladder;
 use crate::resilience::source::Sources;
 use crate::resilience::{self, FailureReport, SourceReport};
-use crate::stage::{Stop, admit, approve, budget, circles, find, judge, replay, run, shape, validate};
+use crate::stage::{Stop, admit, approve, budget, circles, find, intervene, judge, replay, run, shape, undo, validate};
 use crate::standing::Standing;
 use crate::watch::Observers;
 
@@ -66,10 +68,13 @@ pub(crate) struct Inner {
     pub(crate) envelope: bool,
     pub(crate) sandbox: &'static str,
     pub(crate) observers: Observers,
+    pub(crate) language: Language,
     supply: OnceLock<Weak<dyn Supply>>,
     tasks: TaskTracker,
     /// Fires when every call under way must end.
     ending: CancellationToken,
+    /// Calls of tools that are kept from their callers.
+    pub(crate) forbidden: AtomicU64,
 }
 
 impl Gate {
@@ -95,9 +100,11 @@ impl Gate {
             envelope: builder.envelope,
             sandbox: builder.sandbox,
             observers: Observers::default(),
+            language: builder.language,
             supply: OnceLock::new(),
             tasks: TaskTracker::new(),
             ending: CancellationToken::new(),
+            forbidden: AtomicU64::new(0),
         };
         Self { inner: Arc::new(inner) }
     }
@@ -163,6 +170,11 @@ impl Gate {
         self.inner.sources.report(self.inner.clock.monotonic())
     }
 
+    /// How many calls were for tools that are kept from their callers, since the start. Only the operator may learn of it.
+    pub fn forbidden_calls(&self) -> u64 {
+        self.inner.forbidden.load(Ordering::Relaxed)
+    }
+
     /// Who may do what, now.
     pub fn policy(&self) -> Arc<Policy> {
         self.inner.policy.now()
@@ -185,16 +197,16 @@ impl Gate {
         call: Call,
         cancellation: CancellationToken,
     ) -> impl Future<Output = Outcome> + Send + use<> {
-        self.enter(caller, call, cancellation, 0)
+        self.enter(caller, call, cancellation, Way::default())
     }
 
-    /// The same for a call that has so many above it.
+    /// The same for a call that came another way.
     pub(crate) fn enter(
         &self,
         caller: &Caller,
         mut call: Call,
         cancellation: CancellationToken,
-        depth: u32,
+        way: Way,
     ) -> impl Future<Output = Outcome> + Send + use<> {
         // Dropping this future cancels; the task goes on to the record.
         let guard = cancellation.clone().drop_guard();
@@ -209,7 +221,7 @@ impl Gate {
         // Boxed: a trip is large, and would be moved with every step on its way to the runtime.
         let task = self.inner.tasks.spawn(Box::pin(async move {
             let ending = &gate.inner.ending;
-            let mut passing = pin!(gate.pass(caller, call, cancellation.clone(), depth));
+            let mut passing = pin!(gate.pass(caller, call, cancellation.clone(), way));
             tokio::select! {
                 biased;
                 outcome = &mut passing => return outcome,
@@ -285,7 +297,7 @@ impl Inner {
 
 impl Gate {
     /// Takes one call from request to recorded outcome. Every exit passes `close`.
-    async fn pass(&self, caller: Arc<Caller>, call: Call, cancellation: CancellationToken, depth: u32) -> Outcome {
+    async fn pass(&self, caller: Arc<Caller>, call: Call, cancellation: CancellationToken, way: Way) -> Outcome {
         let gate = &*self.inner;
         let began = gate.clock.monotonic();
         let parsed = repair::arguments(&call.arguments);
@@ -297,9 +309,12 @@ impl Gate {
             Ok(attempt) => attempt,
             Err(error) => return Attempt::unopened(&call, &error),
         };
+        let Way { depth, undoes } = &way;
         let id = attempt.id.clone();
         current::within(&id, async {
-            let trip = Trip { gate: self, attempt: &attempt, call: &call, cancellation: &cancellation, depth };
+            let undoes = undoes.as_ref();
+            let trip =
+                Trip { gate: self, attempt: &attempt, call: &call, cancellation: &cancellation, depth: *depth, undoes };
             let end = match AssertUnwindSafe(stages(trip, parsed)).catch_unwind().await {
                 Ok(Ok(result)) => End::Done(result),
                 Ok(Err(stop)) => stop.into_end(),
@@ -315,6 +330,15 @@ impl Gate {
     }
 }
 
+/// How a call came in.
+#[derive(Default)]
+pub(crate) struct Way {
+    /// How many calls of tools are above it.
+    pub(crate) depth: u32,
+    /// The attempt that it takes back. No door says so: only [`Gate::undo`].
+    pub(crate) undoes: Option<AttemptId>,
+}
+
 /// What every stage knows of its call.
 #[derive(Clone, Copy)]
 pub(crate) struct Trip<'a> {
@@ -324,6 +348,8 @@ pub(crate) struct Trip<'a> {
     pub(crate) cancellation: &'a CancellationToken,
     /// How many calls of tools are above this one.
     pub(crate) depth: u32,
+    /// The attempt that this one takes back.
+    pub(crate) undoes: Option<&'a AttemptId>,
 }
 
 impl Trip<'_> {
@@ -339,7 +365,7 @@ async fn stages(
 ) -> Result<tollgate_types::CallResult, Stop> {
     if let Some(refusal) = &trip.call.refusal {
         if refusal.error == Code::UnknownTool && trip.gate.inner.catalog.has(&trip.call.name) {
-            trip.attempt.record_as(Code::Forbidden);
+            admit::alert(trip);
         }
         return Err(Stop::Error(refusal.clone())); // the surface's own no: only recorded
     }
@@ -351,7 +377,13 @@ async fn stages(
     trip.enters(Stage::Validate);
     let valid = validate::validate(trip, admitted, parsed)?; // policy, approval and tool see one value
     trip.enters(Stage::Judge);
-    let judged = judge::judge(trip, valid)?; // by the policy of now
+    let judged = match judge::judge(trip, valid) {
+        Err(Stop::Denied(denied)) => return intervene::escalate(trip, *denied).await,
+        judged => judged?, // by the policy of now
+    };
+    if let Some(given) = intervene::recall(trip, &judged).await? {
+        return Ok(given); // what a human found out for this call is not asked of the tool again
+    }
     trip.enters(Stage::Approve);
     circles::look(trip, &judged)?; // nobody is asked for what brought the same so often
     replay::recall(trip, &judged).await?; // what was answered under this key needs no second yes
@@ -359,25 +391,24 @@ async fn stages(
     let cleared = approve::approve(trip, judged).await?; // a human, where the policy asks for one
     trip.enters(Stage::Run);
     let ran = run::run(trip, cleared).await?; // recorded as started before it starts
+    undo::note(trip, &ran).await; // while the whole of its result is at hand
     trip.enters(Stage::Shape);
     shape::shape(trip, ran).await // what the model sees; the whole is kept
 }
 
 fn busy() -> ErrorObject {
-    let message = format!("{CALLS_UNDER_WAY_MAX} calls are under way already");
-    let mut error = ErrorObject::new(Code::RateLimited, message);
+    let mut error = Text::Busy.error(&[("count", &CALLS_UNDER_WAY_MAX), ("ms", &BUSY_WAIT_MS)]);
     error.retry_after_ms = Some(BUSY_WAIT_MS);
-    error.with_hint(format!("ask again in {BUSY_WAIT_MS} ms"))
+    error
 }
 
 fn panicked(attempt: &Attempt) -> End {
-    let what = if attempt.has_started() { "the tool" } else { "the gate" };
-    let error = ErrorObject::new(Code::Internal, format!("{what} broke off with a panic"));
     let is_read = attempt.definition().is_none_or(|definition| definition.risk == Risk::Read);
     if !attempt.has_started() || is_read {
-        return End::Failed(error);
+        let text = if attempt.has_started() { Text::ToolPanicked } else { Text::GatePanicked };
+        return End::Failed(text.error(&[]));
     }
-    let mut error = error.with_hint(run::MAY_HAVE_HAPPENED);
+    let mut error = Text::ToolPanickedHalfway.error(&[]);
     error.retryable = false;
     End::Failed(error)
 }

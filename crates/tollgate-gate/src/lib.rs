@@ -22,12 +22,14 @@ mod meta;
 mod nested;
 mod operator;
 mod quota;
+mod recorded;
 mod resilience;
 mod stage;
 mod standing;
 mod stored;
 mod takeover;
 mod turnstile;
+mod undo;
 mod watch;
 
 pub use budget::{Budget, BudgetReport};

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use futures_util::FutureExt;
 use tollgate_types::{
-    AttemptId, BoxFuture, Call, Caller, CancellationToken, Code, Door, ErrorObject, Outcome, ToolDefinition,
-    TraceContext, limits::CALL_DEPTH_MAX,
+    AttemptId, BoxFuture, Call, Caller, CancellationToken, Door, Outcome, Text, ToolDefinition, TraceContext,
+    limits::CALL_DEPTH_MAX,
 };
 
 use crate::Gate;
-use crate::gate::Trip;
+use crate::gate::{Trip, Way};
 
 /// The way in for one call of a tool. It knows how deep it stands: a tool cannot say so of itself.
 pub(crate) struct Nested {
@@ -49,11 +49,9 @@ impl Nested {
         call.parent = Some(self.parent.clone());
         call.trace.clone_from(&self.trace);
         if self.depth > CALL_DEPTH_MAX {
-            let message = format!("tools that call tools may go {CALL_DEPTH_MAX} calls deep, and this is one deeper");
-            let error = ErrorObject::new(Code::BudgetExceeded, message);
-            call.refusal =
-                Some(error.with_hint("the tools call each other in a circle, or too far: ask for less at once"));
+            call.refusal = Some(Text::TooDeep.error(&[("max", &CALL_DEPTH_MAX)]));
         }
-        self.gate.enter(caller, call, stop, self.depth)
+        let way = Way { depth: self.depth, ..Way::default() };
+        self.gate.enter(caller, call, stop, way)
     }
 }

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use jiff::SignedDuration;
+use serde_json::Value;
+use tollgate_catalog::schema::Schema;
 use tollgate_ledger::{Durability, Entry, Event, Ledger, LedgerError, OutcomeRef, ToolRef};
 use tollgate_store::{Answer, Approval, Grant, Message, Store, StoreError, Taken, Unsettled};
 use tollgate_types::{CallId, CallResult, Clock, Content, End, Status, limits};
@@ -26,6 +28,9 @@ pub enum OperatorError {
     /// The record could not be written.
     #[error("the record cannot be written: {0}")]
     Ledger(#[from] LedgerError),
+    /// The result is none that the tool could have given.
+    #[error("the result does not fit: {0}")]
+    Unfit(String),
     /// There is nothing to settle.
     #[error("no unsettled attempt has the id `{0}`")]
     NotUnsettled(String),
@@ -36,7 +41,8 @@ pub enum OperatorError {
 pub enum Verdict {
     /// It happened.
     Done,
-    /// It did not happen; its idempotency key is free again, and budgets have back what it cost.
+    /// It did not happen; its idempotency key is free again, budgets have back what it cost, and what it should have undone
+    /// can be undone again.
     Failed,
 }
 
@@ -71,6 +77,17 @@ impl Operator {
     /// When no open question answers to `id`, or the word could not be stored and recorded.
     pub async fn answer(&self, id: &str, answer: Answer) -> Result<Approval, OperatorError> {
         let taken = self.store.answer(id, answer.clone(), self.clock.now()).await?;
+        self.record(taken, answer, None).await
+    }
+
+    /// Gives the result that a question wants; `answer` says who, and why.
+    ///
+    /// # Errors
+    /// As [`Operator::answer`]; when the result is too long, or does not fit what the tool promises.
+    pub async fn give_result(&self, id: &str, answer: Answer, result: Value) -> Result<Approval, OperatorError> {
+        let open = self.approval(id).await?;
+        fits(&open, &result)?;
+        let taken = self.store.answer_with_result(open.id.as_str(), answer.clone(), result, self.clock.now()).await?;
         self.record(taken, answer, None).await
     }
 
@@ -206,10 +223,27 @@ impl Operator {
             Verdict::Failed => {
                 self.store.release(vec![one.attempt.clone()]).await?;
                 self.store.give_back(one.attempt.clone()).await?;
+                self.store.release_undo(one.attempt.clone()).await?;
             }
         }
         Ok(one)
     }
+}
+
+/// A result that a human gives is one that the tool could have given.
+fn fits(open: &Approval, result: &Value) -> Result<(), OperatorError> {
+    if result.to_string().len() > limits::INTERVENTION_RESULT_BYTES_MAX {
+        let most = limits::INTERVENTION_RESULT_BYTES_MAX;
+        return Err(OperatorError::Unfit(format!("it has more than {most} bytes")));
+    }
+    let Some(schema) = &open.expects else { return Ok(()) };
+    let schema = Schema::compile(schema).map_err(|error| OperatorError::Unfit(error.to_string()))?;
+    let wrong: Vec<String> = schema
+        .validate(result)
+        .iter()
+        .map(|violation| format!("{} {}", violation.path, violation.message).trim_start().to_owned())
+        .collect();
+    if wrong.is_empty() { Ok(()) } else { Err(OperatorError::Unfit(wrong.join("; "))) }
 }
 
 /// Who answered, and in which words, as a record says it.

@@ -12,7 +12,7 @@ use governor::clock::Clock as GovernorClock;
 use governor::middleware::NoOpMiddleware;
 use governor::state::keyed::DashMapStateStore;
 use governor::{Quota, RateLimiter};
-use tollgate_types::{BoxFuture, Caller, Clock, Code, ErrorObject, QuotaStore, Rate, Turn};
+use tollgate_types::{BoxFuture, Caller, Clock, ErrorObject, QuotaStore, Rate, Text, Turn};
 
 /// Counts of one rate before those that are full again are forgotten.
 const COUNTS_MAX: usize = 10_000;
@@ -109,7 +109,10 @@ impl Quotas {
             match self.store.take(limit.rate, &limit.key(caller, tool)).await {
                 Ok(Turn::Taken) => {}
                 Ok(Turn::Wait(wait)) => return Err(refused(limit, wait)),
-                Err(why) => return Err(ErrorObject::new(Code::Unavailable, format!("calls cannot be counted: {why}"))),
+                Err(why) => {
+                    tracing::error!("calls cannot be counted: {why}");
+                    return Err(Text::Uncounted.error(&[]));
+                }
             }
         }
         Ok(())
@@ -118,12 +121,18 @@ impl Quotas {
 
 fn refused(limit: &CallLimit, wait: Duration) -> ErrorObject {
     let Rate { count, period, burst } = limit.rate;
-    let message = format!("too many calls: {count} in {} s, {burst} at once ({})", period.as_secs_f64(), limit.name);
     // Rounded up: who asks at that moment is let in.
     let wait_ms = u64::try_from(wait.as_micros().div_ceil(1_000)).unwrap_or(u64::MAX);
-    let mut error = ErrorObject::new(Code::RateLimited, message);
+    let seconds = period.as_secs_f64();
+    let mut error = Text::TooMany.error(&[
+        ("count", &count),
+        ("seconds", &seconds),
+        ("burst", &burst),
+        ("name", &limit.name),
+        ("ms", &wait_ms),
+    ]);
     error.retry_after_ms = Some(wait_ms);
-    error.with_hint(format!("ask again in {wait_ms} ms"))
+    error
 }
 
 type Limiter = RateLimiter<String, DashMapStateStore<String>, Monotonic, NoOpMiddleware<Duration>>;

@@ -75,6 +75,7 @@ impl Service {
 /// What every handler reaches.
 pub(crate) struct App {
     pub(crate) door: Arc<dyn Door>,
+    pub(crate) gate: Gate,
     pub(crate) endpoint: Endpoint,
     pub(crate) operator: Operator,
     /// Whose signed answers are taken.
@@ -88,8 +89,6 @@ pub(crate) struct App {
     pub(crate) ledger: Arc<Ledger>,
     pub(crate) anchors: AnchorWatch,
     pub(crate) clock: Arc<dyn Clock>,
-    /// Only to ask how its sources stand.
-    pub(crate) gate: Gate,
     pub(crate) tasks: TaskTracker,
     /// Nothing new is begun.
     pub(crate) stop: CancellationToken,
@@ -125,6 +124,7 @@ pub fn router(house: &Tollgate, address: SocketAddr, options: ServeOptions) -> S
     let door = options.door.unwrap_or_else(|| house.door());
     let app = Arc::new(App {
         door: Arc::new(Metered::new(door, Arc::clone(&metrics), house.clock())),
+        gate: house.gate().clone(),
         endpoint: Endpoint::new(options.info),
         operator: house.operator().clone(),
         webhook: house.webhook().cloned(),
@@ -137,7 +137,6 @@ pub fn router(house: &Tollgate, address: SocketAddr, options: ServeOptions) -> S
         ledger: house.ledger(),
         anchors: house.anchors(),
         clock: house.clock(),
-        gate: house.gate().clone(),
         tasks: TaskTracker::new(),
         cut: CancellationToken::new(),
         stop: options.stop.child_token(),
@@ -148,6 +147,7 @@ pub fn router(house: &Tollgate, address: SocketAddr, options: ServeOptions) -> S
         .route("/mcp", post(mcp::post).delete(mcp::delete))
         .route("/api/v1/calls", post(rest::call))
         .route("/api/v1/tools", get(rest::tools))
+        .route("/api/v1/attempts/{id}/undo", post(rest::undo))
         .route_layer(from_fn_with_state(Arc::clone(&app), entrance::client));
     let operator = Router::new()
         .route("/api/v1/approvals/{id}/approve", post(rest::approve))

@@ -45,6 +45,7 @@ pub(crate) async fn metrics(State(app): State<Arc<App>>, Extension(holder): Exte
         anchors: app.anchors.statuses(),
         sessions: app.endpoint.sessions(),
         reloads: &app.reloads,
+        forbidden: holder.is_operator().then(|| app.gate.forbidden_calls()),
         sent: app.webhook.as_ref().map(|webhook| webhook.counts()),
         sources: if holder.is_operator() { app.gate.sources() } else { Vec::new() },
         spans: app.spans.as_ref().map(|spans| spans.counts()),

@@ -46,6 +46,8 @@ pub(crate) struct House<'a> {
     /// Open sessions of MCP's handshake era.
     pub(crate) sessions: usize,
     pub(crate) reloads: &'a Reloads,
+    /// Calls of tools that are kept from their callers; none for those who may not know.
+    pub(crate) forbidden: Option<u64>,
     /// What became of approvals that were sent, where they are.
     pub(crate) sent: Option<Counts>,
     /// What happened at the sources that tools ask; a client sees none.
@@ -97,6 +99,7 @@ impl Metrics {
             .write_calls(&mut text, shown)
             .and_then(|()| self.stages.write(&mut text, shown))
             .and_then(|()| self.write_house(&mut text, house))
+            .and_then(|()| write_forbidden(&mut text, house.forbidden))
             .and_then(|()| write_sent(&mut text, house.sent))
             .and_then(|()| write_spans(&mut text, house.spans))
             .and_then(|()| write_anchors(&mut text, &house.anchors))
@@ -144,6 +147,13 @@ impl Metrics {
         head(out, "policy_broken", "gauge", "1 when the policy in the files is broken, and an older one counts.")?;
         writeln!(out, "tollgate_policy_broken {}", u8::from(house.reloads.is_broken()))
     }
+}
+
+/// To a client a tool that is kept from it does not exist; a count would tell otherwise.
+fn write_forbidden(out: &mut String, forbidden: Option<u64>) -> std::fmt::Result {
+    let Some(forbidden) = forbidden else { return Ok(()) };
+    head(out, "forbidden_total", "counter", "Calls of tools that are kept from their callers.")?;
+    writeln!(out, "tollgate_forbidden_total {forbidden}")
 }
 
 fn write_sent(out: &mut String, sent: Option<Counts>) -> std::fmt::Result {
@@ -298,6 +308,7 @@ mod tests {
             is_ledger_signed: true,
             anchors: Vec::new(),
             sessions: 0,
+            forbidden: Some(2),
             reloads: &Reloads::default(),
             sent: None,
             sources: Vec::new(),

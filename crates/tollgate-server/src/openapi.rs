@@ -59,6 +59,11 @@ fn call_paths() -> Value {
             "requestBody": { "required": true, "content": content(&schema("Call")) },
             "responses": responses(&schema("Outcome"), &["400", "401", "403", "413", "415", "429"]),
         } },
+        "/api/v1/attempts/{id}/undo": { "post": {
+            "summary": "Take back what a call of this key did, by a call of its own",
+            "parameters": [{ "name": "id", "in": "path", "required": true, "schema": { "type": "string" } }],
+            "responses": responses(&schema("Outcome"), &["401", "403", "404", "429"]),
+        } },
         "/api/v1/tools": { "get": {
             "summary": "The tools that this key may use",
             "parameters": [query("query", "Only tools in whose name or description this text is.", "string")],
@@ -85,6 +90,7 @@ fn approval_paths() -> Value {
                     "reason": { "type": "string" },
                     "typed": { "type": "string", "description": "What must be typed with a yes, where the question wants it." },
                     "for_session": { "type": "boolean", "description": "A yes for the rest of the asker's session." },
+                    "result": { "description": "With a yes, the result of the call, where the question wants it." },
                 },
             })) },
             "responses": responses(&schema("Approval"), &["400", "401", "403", "404", "409", "413", "415"]),
@@ -260,12 +266,15 @@ fn schemas() -> Value {
         "Approval": {
             "type": "object", "required": ["id", "status", "tool", "arguments", "reason", "subject", "expires"],
             "properties": {
-                "id": text, "status": { "enum": ["pending", "approved", "consumed", "rejected", "expired"] },
-                "tool": text, "arguments": { "type": "object" }, "preview": maybe_text, "risk": text,
+                "id": text, "kind": { "enum": ["approval", "intervention"] },
+                "status": { "enum": ["pending", "approved", "consumed", "rejected", "expired"] }, "tool": text,
+                "arguments": { "type": "object" }, "preview": maybe_text, "risk": text,
                 "permission": text, "reason": text, "subject": text,
                 "expires": { "type": "string", "format": "date-time" },
                 "decided_by": maybe_text, "decision_reason": maybe_text,
                 "typed": maybe_text, "approvers": { "type": "integer" }, "yes_by": { "type": "array", "items": text },
+                "tried": { "type": "object", "description": "How the call failed, where its result is wanted." },
+                "expects": { "type": "object", "description": "The JSON Schema of the result that is wanted." },
             },
         },
         "SignedAnswer": signed_answer(),

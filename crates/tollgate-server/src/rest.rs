@@ -4,6 +4,7 @@
 mod approvals;
 mod audit;
 mod key;
+mod undo;
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -25,6 +26,7 @@ use crate::problem::Problem;
 
 pub(crate) use approvals::{answer, approval, approvals, approve, reject};
 pub(crate) use audit::{audit, events};
+pub(crate) use undo::undo;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

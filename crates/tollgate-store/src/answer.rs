@@ -3,7 +3,8 @@
 
 use jiff::{SignedDuration, Timestamp};
 use rusqlite::{Connection, Transaction, TransactionBehavior, params};
-use tollgate_types::{ApprovalId, Digest, limits};
+use serde_json::Value;
+use tollgate_types::{ApprovalId, Digest, WaitingKind, limits};
 
 use crate::approval::{Approval, ApprovalStatus, by_id, expire};
 use crate::{Store, StoreError};
@@ -49,12 +50,39 @@ impl Store {
     /// When no open question answers to `id`, several do, what must be typed was not, this person said yes already, or the
     /// store fails.
     pub async fn answer(&self, id: &str, answer: Answer, now: Timestamp) -> Result<Taken, StoreError> {
+        self.answer_with(id, answer, None, now).await
+    }
+
+    /// The same with the result that an open question wants.
+    ///
+    /// # Errors
+    /// As [`Store::answer`]; [`StoreError::Conflict`] when the question wants no result.
+    pub async fn answer_with_result(
+        &self,
+        id: &str,
+        answer: Answer,
+        result: Value,
+        now: Timestamp,
+    ) -> Result<Taken, StoreError> {
+        self.answer_with(id, answer, Some(result), now).await
+    }
+
+    async fn answer_with(
+        &self,
+        id: &str,
+        answer: Answer,
+        result: Option<Value>,
+        now: Timestamp,
+    ) -> Result<Taken, StoreError> {
         let id = id.to_owned();
         self.with(move |connection| {
             let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
             expire(&transaction, now)?;
             let found = by_id(&transaction, &id)?;
-            let taken = take(&transaction, found, &answer, now)?;
+            wants(&found, &answer, result.is_some())?;
+            let given = params![found.id.as_str(), result.map(|result| result.to_string())];
+            let taken = take(&transaction, found.clone(), &answer, now)?;
+            transaction.execute("update approvals set result = ?2 where id = ?1", given)?;
             transaction.commit()?;
             Ok(taken)
         })
@@ -82,6 +110,7 @@ impl Store {
             if answer.approved && is_same_person(&found.subject, &answer.by) {
                 return Err(StoreError::OwnCall { by: answer.by });
             }
+            wants(&found, &answer, false)?;
             let taken = take(&transaction, found, &answer, now)?;
             // What is refused leaves nothing behind, the message's id neither.
             transaction.commit()?;
@@ -172,6 +201,16 @@ fn take(transaction: &Transaction<'_>, found: Approval, answer: &Answer, now: Ti
         params![found.id.as_str(), status_of(answer), answer.by, now.as_microsecond(), answer.reason],
     )?;
     Ok(Taken::Decides(found))
+}
+
+/// A question for a result is answered with one, or with a no; any other without.
+fn wants(found: &Approval, answer: &Answer, has_result: bool) -> Result<(), StoreError> {
+    let wanted = answer.approved && found.kind == WaitingKind::Intervention;
+    match (wanted, has_result) {
+        (true, false) => Err(StoreError::Conflict(format!("approval `{}` wants a result, or a no", found.id))),
+        (false, true) => Err(StoreError::Conflict(format!("approval `{}` wants a yes or no, and no result", found.id))),
+        (true, true) | (false, false) => Ok(()),
+    }
 }
 
 /// Whether a yes is the last that is needed.

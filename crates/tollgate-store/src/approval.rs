@@ -2,17 +2,19 @@
 //! digest, once.
 
 mod closing;
+mod row;
 mod shown;
 
 use jiff::Timestamp;
-use rusqlite::{Connection, OptionalExtension, Row, Transaction, TransactionBehavior, params};
+use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
 use serde::Serialize;
 use serde_json::Value;
-use tollgate_types::{ApprovalId, AttemptId, CallId, Caller, Digest, Permission, Pin, Risk, limits};
+use tollgate_types::{ApprovalId, AttemptId, CallId, Caller, Digest, Permission, Pin, Risk, WaitingKind, limits};
 
 use crate::{Store, StoreError};
 
 pub(crate) use closing::{BACK_MICROS, expire};
+pub(crate) use row::from_row;
 
 /// What a yes is bound to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,6 +56,23 @@ pub struct NewApproval {
     pub typed: Option<String>,
     /// How many persons must say yes; one at least.
     pub approvers: u32,
+    /// What makes it a question for the result itself; none where a yes is asked for.
+    pub intervention: Option<Intervention>,
+}
+
+/// Why a human is asked for the result of a call, and which one would do.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Intervention {
+    /// What was tried and how it failed, redacted.
+    pub tried: Value,
+    /// The schema that the result must fit, where the tool has one.
+    pub expects: Option<Value>,
+}
+
+impl NewApproval {
+    fn kind(&self) -> WaitingKind {
+        if self.intervention.is_some() { WaitingKind::Intervention } else { WaitingKind::Approval }
+    }
 }
 
 /// How a question stands.
@@ -90,6 +109,8 @@ impl ApprovalStatus {
 pub struct Approval {
     /// Its id.
     pub id: ApprovalId,
+    /// A yes or no, or the result itself.
+    pub kind: WaitingKind,
     /// How it stands.
     pub status: ApprovalStatus,
     /// The tool's name.
@@ -138,6 +159,15 @@ pub struct Approval {
     pub approvers: u32,
     /// Who did, where that is not enough yet.
     pub yes_by: Vec<String>,
+    /// What was tried and how it failed, where a result is asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tried: Option<Value>,
+    /// The schema that the result must fit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expects: Option<Value>,
+    /// The result that a human gave. It is for the one who asked.
+    #[serde(skip)]
+    pub result: Option<Value>,
 }
 
 impl Approval {
@@ -147,6 +177,9 @@ impl Approval {
     /// Where there is none, or the question wants more than a plain yes.
     pub fn session_to_grant(&self) -> Result<&str, StoreError> {
         let conflict = |why: &str| Err(StoreError::Conflict(format!("approval `{}` {why}", self.id)));
+        if self.kind == WaitingKind::Intervention {
+            return conflict("wants a result each time");
+        }
         match &self.session {
             None => conflict("was not asked in a session: it can only be approved once"),
             Some(_) if self.typed.is_some() => conflict("wants a yes that is typed each time"),
@@ -185,10 +218,27 @@ impl Store {
         self.with(move |connection| {
             let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
             expire(&transaction, now)?;
-            let claim = match newest(&transaction, &new.binding)? {
+            let claim = match newest(&transaction, &new.binding, new.kind())? {
                 Some(found) => used_up(&transaction, found, now)?,
                 None => Claim::Asked(ask(&transaction, &new, now)?),
             };
+            transaction.commit()?;
+            Ok(claim)
+        })
+        .await
+    }
+
+    /// The answer to a question for a result that fits `binding`, or that question; none where none was put. A no is used up
+    /// by being told.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn intervention(&self, binding: Binding, now: Timestamp) -> Result<Option<Claim>, StoreError> {
+        self.with(move |connection| {
+            let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            expire(&transaction, now)?;
+            let found = newest(&transaction, &binding, WaitingKind::Intervention)?;
+            let claim = found.map(|found| used_up(&transaction, found, now)).transpose()?;
             transaction.commit()?;
             Ok(claim)
         })
@@ -249,16 +299,17 @@ const CONSUMES: &str = "update approvals set consumed_at = ?2 where id = ?1 and 
 const COUNTS_OPEN: &str = "select count(*) from approvals where status = 'pending'";
 
 pub(crate) const COLUMNS: &str = "id, call_id, status, is_recorded, consumed_at, tool, arguments, preview, risk, permission, reason, subject, role, \
-                       tenant, surface, session, attempt, pin, digest, created, expires, decided_by, decided_at, decision_reason, typed, approvers, yes_by";
+                       tenant, surface, session, attempt, pin, digest, created, expires, decided_by, decided_at, decision_reason, typed, approvers, yes_by, \
+                       kind, tried, expects, result";
 
 fn newest_of_a_binding() -> String {
     format!(
         "select {COLUMNS} from approvals where consumed_at is null and subject = ?1 and role = ?2 and tenant = ?3 \
-         and surface = ?4 and pin = ?5 and digest = ?6 order by created desc, id desc limit 1"
+         and surface = ?4 and pin = ?5 and digest = ?6 and kind = ?7 order by created desc, id desc limit 1"
     )
 }
 
-fn newest(transaction: &Transaction<'_>, binding: &Binding) -> Result<Option<Approval>, StoreError> {
+fn newest(transaction: &Transaction<'_>, binding: &Binding, kind: WaitingKind) -> Result<Option<Approval>, StoreError> {
     let caller = &binding.caller;
     let key = params![
         caller.subject,
@@ -266,7 +317,8 @@ fn newest(transaction: &Transaction<'_>, binding: &Binding) -> Result<Option<App
         caller.tenant.as_deref().unwrap_or_default(),
         caller.surface.as_str(),
         binding.pin.as_str(),
-        binding.digest.as_str()
+        binding.digest.as_str(),
+        kind.as_str()
     ];
     transaction.query_row(&newest_of_a_binding(), key, from_row).optional()?.transpose()
 }
@@ -289,11 +341,12 @@ fn ask(transaction: &Transaction<'_>, new: &NewApproval, now: Timestamp) -> Resu
     if usize::try_from(open).is_ok_and(|open| open >= limits::APPROVALS_OPEN_MAX) {
         return Err(StoreError::Limit(format!("{open} approvals are open already: answer some of them first")));
     }
-    let caller = &new.binding.caller;
+    let (caller, wanted) = (&new.binding.caller, new.intervention.as_ref());
     transaction.execute(
         "insert into approvals (id, created, expires, subject, role, tenant, surface, session, tool, pin, digest, risk, \
-         permission, arguments, preview, reason, attempt, call_id, typed, approvers, status) \
-         values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, 'pending')",
+         permission, arguments, preview, reason, attempt, call_id, typed, approvers, kind, tried, expects, status) \
+         values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, \
+         'pending')",
         params![
             new.id.as_str(),
             now.as_microsecond(),
@@ -315,6 +368,9 @@ fn ask(transaction: &Transaction<'_>, new: &NewApproval, now: Timestamp) -> Resu
             new.call_id.as_str(),
             new.typed,
             new.approvers,
+            new.kind().as_str(),
+            wanted.map(|wanted| wanted.tried.to_string()),
+            wanted.and_then(|wanted| wanted.expects.as_ref()).map(Value::to_string),
         ],
     )?;
     transaction.query_row(&of_an_id(), params![new.id.as_str()], from_row)?
@@ -343,64 +399,4 @@ pub(crate) fn by_id(connection: &Connection, id: &str) -> Result<Approval, Store
         (Some(_), Some(_)) => Err(StoreError::NotFound(format!("several approvals answer to `{id}`: give more of it"))),
         (Some(found), None) => Ok(found),
     }
-}
-
-pub(crate) fn from_row(row: &Row<'_>) -> rusqlite::Result<Result<Approval, StoreError>> {
-    let status: String = row.get("status")?;
-    let consumed: Option<i64> = row.get("consumed_at")?;
-    let is_recorded: bool = row.get("is_recorded")?;
-    let status = match (status.as_str(), is_recorded, consumed) {
-        ("pending", ..) | ("approved" | "rejected", false, _) => ApprovalStatus::Pending,
-        ("approved", true, None) => ApprovalStatus::Approved,
-        ("approved", true, Some(_)) => ApprovalStatus::Consumed,
-        ("rejected", true, _) => ApprovalStatus::Rejected,
-        _ => ApprovalStatus::Expired,
-    };
-    let arguments: String = row.get("arguments")?;
-    let tenant: String = row.get("tenant")?;
-    let (created, expires) = (row.get("created")?, row.get("expires")?);
-    let decided_at: Option<i64> = row.get("decided_at")?;
-    let text = |name: &str| row.get::<_, String>(name);
-    let unread = |what: String| StoreError::Corrupt(what);
-    let moment = |micros: i64| Timestamp::from_microsecond(micros).map_err(|error| unread(error.to_string()));
-    let (created, expires) = match (moment(created), moment(expires)) {
-        (Ok(created), Ok(expires)) => (created, expires),
-        (Err(error), _) | (_, Err(error)) => return Ok(Err(error)),
-    };
-    let arguments = match serde_json::from_str(&arguments) {
-        Ok(arguments) => arguments,
-        Err(error) => return Ok(Err(unread(error.to_string()))),
-    };
-    let yes_by: String = row.get("yes_by")?;
-    let yes_by = match serde_json::from_str(&yes_by) {
-        Ok(yes_by) => yes_by,
-        Err(error) => return Ok(Err(unread(error.to_string()))),
-    };
-    Ok(Ok(Approval {
-        id: ApprovalId::new(text("id")?),
-        status,
-        tool: text("tool")?,
-        arguments,
-        preview: row.get("preview")?,
-        risk: text("risk")?,
-        permission: text("permission")?,
-        reason: text("reason")?,
-        subject: text("subject")?,
-        role: text("role")?,
-        tenant: (!tenant.is_empty()).then_some(tenant),
-        surface: text("surface")?,
-        session: row.get("session")?,
-        attempt: AttemptId::new(text("attempt")?),
-        call_id: CallId::new(text("call_id")?),
-        pin: Pin::new(text("pin")?),
-        digest: Digest::new(text("digest")?),
-        created,
-        expires,
-        decided_by: row.get("decided_by")?,
-        decided_at: decided_at.and_then(|micros| Timestamp::from_microsecond(micros).ok()),
-        decision_reason: row.get("decision_reason")?,
-        typed: row.get("typed")?,
-        approvers: row.get("approvers")?,
-        yes_by,
-    }))
 }

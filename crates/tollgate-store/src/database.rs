@@ -10,7 +10,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 use crate::StoreError;
 
 /// The format that this program writes.
-const VERSION: i64 = 6;
+const VERSION: i64 = 7;
 
 /// How long a statement waits for another process.
 const BUSY_WAIT: Duration = Duration::from_secs(5);
@@ -91,6 +91,24 @@ create table spending_held (
 ) strict;
 ";
 
+/// Questions for a result, beside those for a yes.
+const INTERVENTIONS: &str = "
+alter table approvals add column kind text not null default 'approval';
+alter table approvals add column tried text;
+alter table approvals add column expects text;
+alter table approvals add column result text;
+";
+
+const UNDOS: &str = "
+create table undos (
+    attempt text primary key, tool text not null, arguments text, fault text, created integer not null, undone_by text,
+    path text, before text, mode integer, bytes integer not null default 0, after text
+) strict;
+create index undos_by_age on undos (created, bytes);
+create index undos_by_file on undos (before) where before is not null;
+create index undos_by_undo on undos (undone_by) where undone_by is not null;
+";
+
 /// No format of their own: a program that does not know them reads and writes the same tables.
 const INDEXES: &str = "
 create index if not exists approvals_by_end on approvals (expires);
@@ -103,7 +121,7 @@ create index if not exists idempotency_by_end on idempotency (expires) where out
 ";
 
 /// From each older format to the next one.
-const MIGRATIONS: [(i64, &str); 6] = [
+const MIGRATIONS: [(i64, &str); 8] = [
     (
         1,
         "alter table approvals add column typed text;
@@ -120,6 +138,8 @@ const MIGRATIONS: [(i64, &str); 6] = [
         "alter table idempotency add column expires integer not null default 0;
          update idempotency set expires = created + 86400000000;",
     ),
+    (6, UNDOS),
+    (6, INTERVENTIONS),
 ];
 
 /// The state of one data folder. Cheap to make: the database is opened at its first use.
@@ -200,6 +220,8 @@ fn prepare(connection: &mut Connection) -> Result<(), StoreError> {
         transaction.execute_batch(SESSIONS)?;
         transaction.execute_batch(SPENDING)?;
         transaction.execute_batch(MESSAGES)?;
+        transaction.execute_batch(UNDOS)?;
+        transaction.execute_batch(INTERVENTIONS)?;
     }
     for (_, migration) in MIGRATIONS.iter().filter(|(from, _)| (1..=*from).contains(&found)) {
         transaction.execute_batch(migration)?;

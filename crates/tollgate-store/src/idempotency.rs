@@ -150,6 +150,19 @@ impl Store {
         .await
     }
 
+    /// Puts another answer in the place of the one that stands under the keys of `attempt`, if one does.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn amend(&self, attempt: AttemptId, outcome: String) -> Result<(), StoreError> {
+        self.with(move |connection| {
+            let sql = "update idempotency set outcome = ?2 where attempt = ?1 and outcome is not null";
+            connection.execute(sql, params![attempt.as_str(), outcome])?;
+            Ok(())
+        })
+        .await
+    }
+
     /// Gives keys back because nothing happened under them.
     ///
     /// # Errors

@@ -1,5 +1,5 @@
-//! The state of one data folder: approvals, idempotency keys, sessions, whole results, unsettled attempts, what was spent
-//! of budgets, access keys, and the install key.
+//! The state of one data folder: approvals, idempotency keys, sessions, whole results, unsettled attempts, what it takes to
+//! undo calls, what was spent of budgets, access keys, and the install key.
 //!
 //! SQLite in WAL mode with `synchronous = FULL`: what a method returned is on the disk. Several processes share it.
 //! The ledger is the record; this is what the gate must look up. Nothing here decides.
@@ -16,11 +16,12 @@ mod key;
 mod result;
 mod session;
 mod spending;
+mod undo;
 mod unsettled;
 
 pub use access::{AccessKey, KeyKind};
 pub use answer::{Answer, Message, Taken};
-pub use approval::{Approval, ApprovalStatus, Binding, Claim, NewApproval};
+pub use approval::{Approval, ApprovalStatus, Binding, Claim, Intervention, NewApproval};
 pub use database::Store;
 pub use delivery::{Due, Undelivered};
 pub use error::StoreError;
@@ -30,4 +31,5 @@ pub use key::InstallKey;
 pub use result::ResultMeta;
 pub use session::{NewCall, SessionLock, SessionMeta, SessionSummary, Step, StepKind, StoredCall};
 pub use spending::{Charge, Count, Spending, Spent};
+pub use undo::UndoPlan;
 pub use unsettled::Unsettled;

@@ -84,7 +84,7 @@ impl Store {
     }
 }
 
-fn write_once(folder: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
+pub(crate) fn write_once(folder: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
     if path.exists() {
         return Ok(());
     }

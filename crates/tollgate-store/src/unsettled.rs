@@ -4,7 +4,7 @@ use rusqlite::{Connection, params};
 use serde::Serialize;
 use tollgate_types::AttemptId;
 
-use crate::{Store, StoreError, spending};
+use crate::{Store, StoreError, spending, undo};
 
 /// One attempt whose outcome nobody knows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -23,7 +23,7 @@ pub struct Unsettled {
 
 impl Store {
     /// Takes over what dead processes left, before anything else runs: remembers what was started, and gives back the
-    /// idempotency keys of what was not, and what it held of budgets. Doing it twice is doing it once.
+    /// idempotency keys of what was not, what it held of budgets, and an undo that it took. Doing it twice is doing it once.
     ///
     /// # Errors
     /// When the store fails.
@@ -42,6 +42,7 @@ impl Store {
                     params![attempt.as_str()],
                 )?;
                 spending::give_back(&transaction, attempt)?;
+                undo::release(&transaction, attempt)?;
             }
             transaction.commit()?;
             Ok(())

@@ -20,6 +20,7 @@ pub fn cx(root: impl AsRef<Path>) -> Cx {
         workspace: Arc::new(Workspace { root: root.as_ref().to_owned(), protected: Vec::new(), read_only: vec![] }),
         env: Arc::new(BTreeMap::new()),
         handed_key: None,
+        images: None,
         deadline: Duration::from_millis(limits::TOOL_TIMEOUT_MS),
         cancellation: CancellationToken::new(),
         progress: Progress::none(),

@@ -25,11 +25,13 @@ mod environment {
     mod atomic;
     mod change;
     pub(crate) mod edit_file;
+    mod image;
     mod lines;
     pub(crate) mod list_files;
     mod place;
     mod protected;
     pub(crate) mod read_file;
+    pub(crate) mod restore_file;
     pub(crate) mod search_files;
     mod walk;
     mod workspace;
@@ -97,4 +99,9 @@ pub fn base(options: BaseOptions) -> Vec<Arc<dyn Tool>> {
     ];
     tools.extend(search);
     tools
+}
+
+/// The tool that puts a file back as it was before `write_file` or `edit_file`. No model reads of it: only an undo calls it.
+pub fn restore_file() -> Arc<dyn Tool> {
+    typed::tool(environment::restore_file::RestoreFile)
 }

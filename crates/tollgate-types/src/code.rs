@@ -88,7 +88,8 @@ codes! {
     ApprovalRejected = "approval_rejected", Refused, false, 3;
     /// Nobody answered in time.
     ApprovalExpired = "approval_expired", Refused, false, 3;
-    /// The idempotency key was used with other arguments, or its first call is still under way.
+    /// The idempotency key was used with other arguments, its first call is still under way, or what an undo would take back
+    /// is not as the call left it.
     Conflict = "conflict", Refused, false, 3;
     /// The same calls bring the same results again and again.
     NoProgress = "no_progress", Refused, false, 3;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::text::{Flaw, Language, Made, Text};
 use crate::{ClientCapability, Code};
 
 /// One thing that is wrong with the arguments.
@@ -23,12 +24,22 @@ pub struct Violation {
     /// Keys that the schema knows at this place, where that helps.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub accepted: Vec<String>,
+    /// What the message was made of.
+    #[serde(skip)]
+    pub made: Made<Flaw>,
 }
 
 impl Violation {
     /// A violation at a JSON Pointer.
     pub fn new(path: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { path: path.into(), message: message.into(), expected: None, unknown: Vec::new(), accepted: Vec::new() }
+        Self {
+            path: path.into(),
+            message: message.into(),
+            expected: None,
+            unknown: Vec::new(),
+            accepted: Vec::new(),
+            made: Made::default(),
+        }
     }
 }
 
@@ -55,6 +66,9 @@ pub struct ErrorObject {
     /// What the asker's client would have to offer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_lacks: Option<ClientCapability>,
+    /// What message and hint were made of.
+    #[serde(skip)]
+    pub made: Made<Text>,
 }
 
 impl ErrorObject {
@@ -70,6 +84,7 @@ impl ErrorObject {
             tool_code: None,
             details: Vec::new(),
             client_lacks: None,
+            made: Made::default(),
         }
     }
 
@@ -84,6 +99,8 @@ impl ErrorObject {
     #[must_use]
     pub fn with_details(mut self, details: Vec<Violation>) -> Self {
         self.details = details;
+        // A text may say the first of them.
+        self.render(Language::En);
         self
     }
 }
@@ -208,6 +225,7 @@ impl From<ToolError> for ErrorObject {
             tool_code: error.tool_code,
             details: error.details,
             client_lacks: error.client_lacks,
+            made: Made::default(),
         }
     }
 }

@@ -19,8 +19,10 @@ mod quota;
 mod resilience;
 mod schema;
 mod secret;
+mod text;
 mod tool;
 mod trace;
+mod undo;
 pub mod visible;
 
 pub use call::{Call, CallKind, Caller, Said, Surface};
@@ -44,11 +46,12 @@ pub use resilience::{
 };
 pub use schema::{input_schema, output_schema};
 pub use secret::Secret;
+pub use text::{Flaw, Language, Made, Parameters, Text, alternatives, meant};
 pub use tool::{
     Annotations, Concurrency, Dialect, Execution, Output, OutputFormat, Security, Source, SourceKind, ToolDefinition,
-    Undo,
 };
 pub use trace::{SpanId, TraceContext, TraceId};
+pub use undo::{BeforeImage, BeforeImages, Compensation, FileImage, RESTORE_FILE, Undo};
 
 /// A cooperative stop signal that a call, its tool and its surface share.
 pub use tokio_util::sync::CancellationToken;

@@ -204,6 +204,8 @@ pub const TELEMETRY_TIMEOUT_MS_MAX: u64 = 60_000;
 pub const TELEMETRY_ANSWER_BYTES_MAX: usize = 64 * 1024;
 /// How long the end of a process waits for its last spans to be taken.
 pub const TELEMETRY_STOP_MS: u64 = 2_000;
+/// A result that a human gives.
+pub const INTERVENTION_RESULT_BYTES_MAX: usize = 1024 * 1024;
 /// Open approvals of one data folder.
 pub const APPROVALS_OPEN_MAX: usize = 1_000;
 /// How long an idempotency key is remembered after its first call ended, unless the tool says otherwise.
@@ -230,6 +232,14 @@ pub const SESSION_BYTES_MAX: u32 = 16 * 1024 * 1024;
 pub const SESSION_NAME_CHARS_MAX: usize = 64;
 /// How long a whole result stays readable through its handle.
 pub const RESULT_TTL_MS: u64 = 7 * 24 * 60 * 60 * 1000;
+/// How long it stays possible to undo a call.
+pub const UNDO_TTL_MS: u64 = RESULT_TTL_MS;
+/// Calls that can be undone; beyond them the oldest cannot any more.
+pub const UNDOS_KEPT_MAX: u32 = 10_000;
+/// A file that is kept before a call changes it; a larger one cannot be put back.
+pub const UNDO_IMAGE_BYTES_MAX: u64 = 16 * 1024 * 1024;
+/// Files that are kept so, together; beyond it the oldest go.
+pub const UNDO_IMAGES_BYTES_MAX: u64 = 128 * 1024 * 1024;
 /// A configuration file.
 pub const CONFIG_BYTES_MAX: usize = 1024 * 1024;
 /// A file of rules.

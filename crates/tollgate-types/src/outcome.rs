@@ -4,7 +4,7 @@ use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
-use crate::{ApprovalId, AttemptId, CallId, Code, ErrorObject, Status};
+use crate::{ApprovalId, AttemptId, CallId, Code, ErrorObject, Language, Status};
 
 /// One part of a result, in MCP's form. Kinds that are not known here pass through unharmed.
 #[derive(Debug, Clone, PartialEq)]
@@ -110,6 +110,16 @@ pub enum WaitingKind {
     Intervention,
 }
 
+impl WaitingKind {
+    /// The name on every wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Approval => "approval",
+            Self::Intervention => "intervention",
+        }
+    }
+}
+
 /// One thing that was mended in the arguments before they were validated.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Repair {
@@ -159,6 +169,16 @@ impl End {
             Self::Failed(_) => Status::Failed,
             Self::Waiting(..) => Status::Waiting,
             Self::Unknown(_) => Status::Unknown,
+        }
+    }
+
+    /// Puts what the model reads of it in a language.
+    pub fn put_in(&mut self, language: Language) {
+        match self {
+            Self::Done(_) => {}
+            Self::Refused(error) | Self::Failed(error) | Self::Waiting(_, error) | Self::Unknown(error) => {
+                error.put_in(language);
+            }
         }
     }
 

@@ -10,8 +10,8 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::{
-    ApprovalId, AttemptId, Call, Caller, CancellationToken, ClientCapabilities, HandedKey, Outcome, Permission, Risk,
-    ToolDefinition, ToolError, ToolOutput, TraceContext,
+    ApprovalId, AttemptId, BeforeImages, Call, Caller, CancellationToken, ClientCapabilities, HandedKey, Outcome,
+    Permission, Risk, ToolDefinition, ToolError, ToolOutput, TraceContext,
 };
 
 /// A boxed future, so that ports can be `dyn` without a runtime.
@@ -76,6 +76,8 @@ pub struct Cx {
     pub env: Arc<BTreeMap<String, String>>,
     /// The idempotency key as the system behind the tool is to be told it, where the definition wants that.
     pub handed_key: Option<HandedKey>,
+    /// Where it leaves what it is about to change, where the definition says `before-image`.
+    pub images: Option<Arc<dyn BeforeImages>>,
     /// How long the run may still take, measured from its start.
     pub deadline: Duration,
     /// Fires when the asker stopped waiting or the time is up.

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::{Category, Cost, Idempotency, OnError, Permission, Risk, Units, limits};
+use crate::{Category, Cost, Idempotency, OnError, Permission, Risk, Undo, Units, limits};
 
 /// A capability as data. The executor stands apart; see [`crate::Tool`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -235,19 +235,6 @@ impl SourceKind {
             Self::Mcp => "mcp",
         }
     }
-}
-
-/// How an effect is taken back.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Undo {
-    /// It is not.
-    #[default]
-    None,
-    /// The state before is kept and put back.
-    BeforeImage,
-    /// Another tool takes it back.
-    Tool(String),
 }
 
 /// How a tool runs.

@@ -17,7 +17,7 @@ pub(crate) fn body(approval: &Approval) -> serde_json::Result<Vec<u8>> {
         "timestamp": approval.created,
         "data": {
             "id": id,
-            "kind": "approval",
+            "kind": approval.kind,
             "tool": approval.tool,
             "risk": approval.risk,
             "permission": approval.permission,
@@ -35,6 +35,8 @@ pub(crate) fn body(approval: &Approval) -> serde_json::Result<Vec<u8>> {
             "typed": approval.typed,
             "approvers": approval.approvers,
             "yes_by": approval.yes_by,
+            "tried": approval.tried,
+            "expects": approval.expects,
             "attempt": approval.attempt,
             "pin": approval.pin,
             "digest": approval.digest,

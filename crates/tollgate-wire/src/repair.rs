@@ -5,7 +5,7 @@ mod extent;
 mod parser;
 
 use serde_json::{Map, Value};
-use tollgate_types::{Code, ErrorObject, Repair, limits};
+use tollgate_types::{Code, ErrorObject, Repair, Text, limits};
 
 pub(crate) use extent::Extent;
 use parser::{Mode, Parser};
@@ -35,7 +35,9 @@ pub struct JsonFault {
 
 impl From<JsonFault> for ErrorObject {
     fn from(fault: JsonFault) -> Self {
-        Self { hint: fault.hint, ..Self::new(fault.code, fault.message) }
+        let text = if fault.code == Code::InvalidJson { Text::NotJson } else { Text::NotAnObject };
+        let error = text.error(&[("what", &fault.message)]);
+        Self { hint: fault.hint.or(error.hint), ..error }
     }
 }
 

@@ -13,7 +13,7 @@ use tollgate_mcp::upstream::UpstreamConfig;
 use tollgate_policy::{Policy, Role};
 use tollgate_store::{InstallKey, Store};
 use tollgate_tools::{HeaderValue, HttpSpec, HttpTool, ProgramTool, program_files};
-use tollgate_types::{ApprovalChannel, Clock, Secret, SourceKind, Tool, Workspace};
+use tollgate_types::{ApprovalChannel, Clock, Secret, SourceKind, Tool, Undo, Workspace};
 
 use crate::anchor::Anchors;
 use crate::config::{Http, Loaded, Runs, TextOrSecret, ToolConfig};
@@ -150,6 +150,7 @@ impl Builder {
             environment: self.loaded.config.environment.clone(),
             envelope: self.loaded.config.envelope,
             sandbox,
+            language: self.loaded.config.language,
         }
         .build(tools)
         .map_err(|error| unfit(&self.loaded, error))?;
@@ -193,7 +194,7 @@ fn served(
 
 /// What the configuration says that concerns nothing yet.
 fn idle(gate: &Gate) -> Vec<String> {
-    idle_rules(gate).into_iter().chain(idle_fallbacks(gate)).collect()
+    idle_rules(gate).into_iter().chain(idle_fallbacks(gate)).chain(idle_undos(gate)).collect()
 }
 
 /// What the house has to offer, its servers' tools aside.
@@ -213,6 +214,7 @@ async fn offer(
 ) -> Result<Offer, Error> {
     if has_builtins {
         tools.extend(tollgate_tools::base(data::options(loaded, redactor, warnings).await?));
+        tools.push(tollgate_tools::restore_file());
     }
     let read_only = own_tools(&mut tools, loaded, redactor, warnings).await?;
     let overlays = Overlays::read(loaded)?;
@@ -312,6 +314,17 @@ fn idle_fallbacks(gate: &Gate) -> BTreeSet<String> {
         others.into_iter().map(move |other| format!("`{name}` falls back to the tool `{other}`, which is not there"))
     });
     idle.collect()
+}
+
+/// Tools that are to be taken back by one that is not there; servers bring theirs later.
+fn idle_undos(gate: &Gate) -> Vec<String> {
+    let catalog = gate.catalog();
+    let named = catalog.all().into_iter().filter_map(|entry| match &entry.definition.undo {
+        Undo::Tool(undo) => Some((entry.definition.name.clone(), undo.tool.clone())),
+        Undo::None | Undo::BeforeImage => None,
+    });
+    let idle = named.filter(|(_, undo)| !catalog.has(undo) && !undo.starts_with("mcp__"));
+    idle.map(|(tool, undo)| format!("`{tool}` is to be undone by the tool `{undo}`, which is not there")).collect()
 }
 
 /// The role of the local command line is one that exists.

@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use globset::{Glob, GlobSet, GlobSetBuilder};
 use tollgate_catalog::unknown_tool;
-use tollgate_types::{BoxFuture, Call, Caller, Code, Door, End, Outcome, ToolDefinition};
+use tollgate_types::{BoxFuture, Call, Caller, Code, Door, End, Language, Outcome, ToolDefinition};
 
 /// A door to the tools whose names fit one of the globs. A call for any other name is refused as unknown, and recorded.
 pub struct Subset {
     door: Arc<dyn Door>,
     globs: GlobSet,
+    language: Language,
 }
 
 impl Subset {
@@ -23,7 +24,13 @@ impl Subset {
             set.add(Glob::new(glob).map_err(|error| format!("the glob `{glob}` cannot be read: {}", error.kind()))?);
         }
         let globs = set.build().map_err(|error| error.to_string())?;
-        Ok(Self { door, globs })
+        Ok(Self { door, globs, language: Language::default() })
+    }
+
+    /// The same, which speaks this language.
+    #[must_use]
+    pub fn in_language(self, language: Language) -> Self {
+        Self { language, ..self }
     }
 }
 
@@ -45,7 +52,8 @@ impl Door for Subset {
             if outcome.code() == Some(Code::UnknownTool) {
                 // The door behind this one would name what it has itself.
                 let listed = self.list(caller).await;
-                let error = unknown_tool(&name, listed.iter().map(|definition| definition.name.as_str()));
+                let mut error = unknown_tool(&name, listed.iter().map(|definition| definition.name.as_str()));
+                error.put_in(self.language);
                 outcome.end = End::Refused(error);
             }
             outcome

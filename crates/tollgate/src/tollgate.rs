@@ -11,7 +11,9 @@ use tollgate_ledger::Ledger;
 use tollgate_mcp::upstream::UpstreamStatus;
 use tollgate_policy::Role;
 use tollgate_telemetry::Telemetry;
-use tollgate_types::{BoxFuture, Call, Caller, CancellationToken, Clock, Door, Outcome, Secret, ToolDefinition};
+use tollgate_types::{
+    BoxFuture, Call, Caller, CancellationToken, Clock, Door, Language, Outcome, Secret, ToolDefinition,
+};
 use tollgate_webhook::Webhook;
 
 use crate::anchor::{AnchorWatch, Anchors};
@@ -77,6 +79,11 @@ impl Tollgate {
             Some(servers) => servers.statuses(wait).await,
             None => Vec::new(),
         }
+    }
+
+    /// The language that models are spoken to in.
+    pub fn language(&self) -> Language {
+        self.loaded.config.language
     }
 
     /// The webhook that open questions are sent to, where one is configured.

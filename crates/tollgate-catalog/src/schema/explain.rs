@@ -1,9 +1,11 @@
 //! What is wrong with a value, in words that a model can act on.
 
+use std::fmt::Display;
+
 use jsonschema::ValidationError;
 use jsonschema::error::{TypeKind, ValidationErrorKind as Kind};
 use serde_json::{Map, Value, json};
-use tollgate_types::{Violation, limits};
+use tollgate_types::{Flaw, Violation, limits, meant};
 
 use super::Schema;
 use super::plan::{Node, NodeId, Plan, escape};
@@ -39,7 +41,7 @@ pub(super) fn violations(schema: &Schema, value: &Value) -> Vec<Violation> {
     }
     if found.is_empty() {
         // INVARIANT: a value that does not fit is never without a violation.
-        found.push(Violation::new("", "does not fit the schema"));
+        found.push(Flaw::Misfit.at("", &[]));
     }
     found
 }
@@ -75,11 +77,11 @@ fn coarse(schema: &Schema, value: &Value) -> Violation {
         root.properties.iter().find(|(name, id)| value.get(name).is_some_and(|value| !schema.fits(**id, value)));
     match wrong {
         Some((name, id)) => {
-            let mut violation = Violation::new(format!("/{}", escape(name)), "does not fit the schema");
+            let mut violation = Flaw::Misfit.at(format!("/{}", escape(name)), &[]);
             violation.expected = sketch_of(schema, *id);
             violation
         }
-        None => Violation::new("", "does not fit the schema"),
+        None => Flaw::Misfit.at("", &[]),
     }
 }
 
@@ -91,94 +93,82 @@ fn describe(schema: &Schema, error: &ValidationError<'_>) -> Violation {
             unknown(schema, error, unexpected)
         }
         Kind::AnyOf { context } | Kind::OneOfNotValid { context } => {
-            let mut violation = Violation::new(path, no_alternative(error, context));
-            violation.expected = alternatives(schema, error);
-            violation
+            let violation = no_alternative(error, context);
+            Violation { expected: alternatives(schema, error), ..violation }
         }
         Kind::OneOfMultipleValid { context } => {
-            let mut violation = Violation::new(path, format!("fits more than one of {} alternatives", context.len()));
-            violation.expected = alternatives(schema, error);
-            violation
+            let violation = Flaw::ManyAlternatives.at(path, &[("count", &context.len())]);
+            Violation { expected: alternatives(schema, error), ..violation }
         }
         Kind::PropertyNames { error: inner } => {
-            let name = quote(inner.instance());
             let Violation { message, expected, .. } = describe(schema, inner);
-            let mut violation = Violation::new(path, format!("the property name {name} is wrong: {message}"));
-            violation.expected = expected;
-            violation
+            let violation = Flaw::Name.at(path, &[("name", &quote(inner.instance())), ("what", &message)]);
+            Violation { expected, ..violation }
         }
-        _ => {
-            let (message, expected) = of_value(error);
-            let mut violation = Violation::new(path, message);
-            violation.expected = expected;
-            violation
-        }
+        _ => of_value(error),
     }
 }
 
 /// What is wrong with a value by itself.
-fn of_value(error: &ValidationError<'_>) -> (String, Option<Value>) {
-    let value = error.instance();
+fn of_value(error: &ValidationError<'_>) -> Violation {
+    let (value, path) = (error.instance(), error.instance_path().as_str());
     let got = quote(value);
-    let with = |message: String, expected: Value| (message, Some(expected));
+    let of = |flaw: Flaw, limit: &dyn Display, expected: Value| {
+        let violation = flaw.at(path, &[("got", &got), ("limit", limit)]);
+        Violation { expected: Some(expected), ..violation }
+    };
     match error.kind() {
-        Kind::Type { kind } => {
-            let names: Vec<&str> = match kind {
-                TypeKind::Single(name) => vec![name.as_str()],
-                TypeKind::Multiple(names) => names.into_iter().map(jsonschema::JsonType::as_str).collect(),
-            };
-            let expected = if let [name] = names.as_slice() { json!(name) } else { json!(names) };
-            with(format!("expected {}, got {got}", names.join(" or ")), json!({ "type": expected }))
-        }
-        Kind::Enum { options } => {
-            let shown: Vec<&Value> = options.as_array().into_iter().flatten().take(OPTIONS_MAX).collect();
-            with(format!("{got} is not one of the allowed values"), json!({ "enum": shown }))
-        }
-        Kind::Constant { expected_value } => {
-            with(format!("{got} is not the one allowed value"), json!({ "const": expected_value.as_ref() }))
-        }
-        Kind::Minimum { limit } => with(format!("{got} is less than {limit}"), json!({ "minimum": limit })),
-        Kind::Maximum { limit } => with(format!("{got} is more than {limit}"), json!({ "maximum": limit })),
-        Kind::ExclusiveMinimum { limit } => {
-            with(format!("{got} is not more than {limit}"), json!({ "exclusiveMinimum": limit }))
-        }
-        Kind::ExclusiveMaximum { limit } => {
-            with(format!("{got} is not less than {limit}"), json!({ "exclusiveMaximum": limit }))
-        }
-        Kind::MultipleOf { multiple_of } => {
-            with(format!("{got} is not a multiple of {multiple_of}"), json!({ "multipleOf": multiple_of }))
-        }
-        Kind::MinLength { limit } => {
-            with(format!("{got} is shorter than {limit} characters"), json!({ "minLength": limit }))
-        }
-        Kind::MaxLength { limit } => {
-            with(format!("{got} is longer than {limit} characters"), json!({ "maxLength": limit }))
-        }
-        Kind::Pattern { pattern } => with(format!("{got} does not match the pattern"), json!({ "pattern": pattern })),
-        Kind::Format { format } => with(format!("{got} is not a {format}"), json!({ "format": format })),
-        Kind::MinItems { limit } => with(format!("there are fewer than {limit} items"), json!({ "minItems": limit })),
-        Kind::MaxItems { limit } => with(format!("there are more than {limit} items"), json!({ "maxItems": limit })),
-        Kind::AdditionalItems { limit } => {
-            with(format!("there are more than {limit} items"), json!({ "maxItems": limit }))
-        }
-        Kind::UniqueItems => with("an item stands twice".into(), json!({ "uniqueItems": true })),
-        Kind::MinProperties { limit } => {
-            with(format!("there are fewer than {limit} properties"), json!({ "minProperties": limit }))
-        }
-        Kind::MaxProperties { limit } => {
-            with(format!("there are more than {limit} properties"), json!({ "maxProperties": limit }))
-        }
-        Kind::FalseSchema => ("is not allowed here".into(), None),
-        Kind::Not { .. } => (format!("{got} is what the schema excludes"), None),
-        Kind::Contains => ("no item is of the kind that is needed".into(), None),
-        Kind::UnevaluatedItems { .. } => ("there are more items than the schema knows".into(), None),
-        _ => (format!("does not fit `{}`", error.kind().keyword()), None),
+        Kind::Type { kind } => of_type(path, &got, kind),
+        Kind::Enum { options } => of_options(path, value, options),
+        Kind::Constant { expected_value } => of(Flaw::NotTheOne, &"", json!({ "const": expected_value.as_ref() })),
+        Kind::Minimum { limit } => of(Flaw::Less, limit, json!({ "minimum": limit })),
+        Kind::Maximum { limit } => of(Flaw::More, limit, json!({ "maximum": limit })),
+        Kind::ExclusiveMinimum { limit } => of(Flaw::NotMore, limit, json!({ "exclusiveMinimum": limit })),
+        Kind::ExclusiveMaximum { limit } => of(Flaw::NotLess, limit, json!({ "exclusiveMaximum": limit })),
+        Kind::MultipleOf { multiple_of } => of(Flaw::NotMultiple, multiple_of, json!({ "multipleOf": multiple_of })),
+        Kind::MinLength { limit } => of(Flaw::Shorter, limit, json!({ "minLength": limit })),
+        Kind::MaxLength { limit } => of(Flaw::Longer, limit, json!({ "maxLength": limit })),
+        Kind::Pattern { pattern } => of(Flaw::Pattern, &"", json!({ "pattern": pattern })),
+        Kind::Format { format } => Violation {
+            expected: Some(json!({ "format": format })),
+            ..Flaw::Format.at(path, &[("got", &got), ("format", format)])
+        },
+        Kind::MinItems { limit } => of(Flaw::FewItems, limit, json!({ "minItems": limit })),
+        Kind::MaxItems { limit } => of(Flaw::ManyItems, limit, json!({ "maxItems": limit })),
+        Kind::AdditionalItems { limit } => of(Flaw::ManyItems, limit, json!({ "maxItems": limit })),
+        Kind::UniqueItems => of(Flaw::Twice, &"", json!({ "uniqueItems": true })),
+        Kind::MinProperties { limit } => of(Flaw::FewProperties, limit, json!({ "minProperties": limit })),
+        Kind::MaxProperties { limit } => of(Flaw::ManyProperties, limit, json!({ "maxProperties": limit })),
+        Kind::FalseSchema => Flaw::NotHere.at(path, &[]),
+        Kind::Not { .. } => Flaw::Excluded.at(path, &[("got", &got)]),
+        Kind::Contains => Flaw::NoneOfKind.at(path, &[]),
+        Kind::UnevaluatedItems { .. } => Flaw::UnknownItems.at(path, &[]),
+        _ => Flaw::Keyword.at(path, &[("keyword", &error.kind().keyword())]),
     }
+}
+
+fn of_type(path: &str, got: &str, kind: &TypeKind) -> Violation {
+    let names: Vec<&str> = match kind {
+        TypeKind::Single(name) => vec![name.as_str()],
+        TypeKind::Multiple(names) => names.into_iter().map(jsonschema::JsonType::as_str).collect(),
+    };
+    let expected = if let [name] = names.as_slice() { json!(name) } else { json!(names) };
+    let violation = Flaw::Type.at(path, &[("types", &names.join(" or ")), ("got", &got)]);
+    Violation { expected: Some(json!({ "type": expected })), ..violation }
+}
+
+/// Not one of the enumeration; the nearest is named where one is plausible.
+fn of_options(path: &str, value: &Value, options: &Value) -> Violation {
+    let shown: Vec<&Value> = options.as_array().into_iter().flatten().take(OPTIONS_MAX).collect();
+    let near = nearest(value.as_str().unwrap_or_default(), shown.iter().filter_map(|option| option.as_str()));
+    let (got, near) = (quote(value), tollgate_types::alternatives(near));
+    let flaw = if near.is_empty() { Flaw::NotOneOf } else { Flaw::NotOneOfNear };
+    Violation { expected: Some(json!({ "enum": shown })), ..flaw.at(path, &[("got", &got), ("near", &near)]) }
 }
 
 fn missing(schema: &Schema, error: &ValidationError<'_>, name: &str) -> Violation {
     let path = format!("{}/{}", error.instance_path().as_str(), escape(name));
-    let mut violation = Violation::new(path, format!("`{}` is required", cut(name, QUOTE_CHARS_MAX)));
+    let mut violation = Flaw::Missing.at(path, &[("name", &cut(name, QUOTE_CHARS_MAX))]);
     let node = schema.plan.find(parent(error.schema_path().as_str()));
     violation.expected = node.and_then(|node| node.properties.get(name)).and_then(|id| sketch_of(schema, *id));
     violation
@@ -193,13 +183,13 @@ fn unknown(schema: &Schema, error: &ValidationError<'_>, unexpected: &[String]) 
         .iter()
         .take(OPTIONS_MAX)
         .map(|name| {
-            let meant = nearest(name, accepted.iter().map(String::as_str)).into_iter().next();
+            let near = nearest(name, accepted.iter().map(String::as_str)).into_iter().next();
             let name = cut(name, QUOTE_CHARS_MAX);
-            meant.map_or_else(|| format!("`{name}`"), |meant| format!("`{name}` (did you mean `{meant}`?)"))
+            near.map_or_else(|| format!("`{name}`"), |near| meant(&name, &near))
         })
         .collect();
-    let noun = if unexpected.len() == 1 { "property" } else { "properties" };
-    let mut violation = Violation::new(error.instance_path().as_str(), format!("unknown {noun} {}", names.join(", ")));
+    let flaw = if unexpected.len() == 1 { Flaw::Unknown } else { Flaw::UnknownMany };
+    let mut violation = flaw.at(error.instance_path().as_str(), &[("names", &names.join(", "))]);
     violation.unknown = unexpected.iter().take(OPTIONS_MAX).cloned().collect();
     accepted.truncate(ACCEPTED_MAX);
     violation.accepted = accepted;
@@ -224,7 +214,7 @@ fn sketch_of(schema: &Schema, id: NodeId) -> Option<Value> {
 }
 
 /// One message for all branches; where one branch is clearly meant, also what that one misses.
-fn no_alternative(error: &ValidationError<'_>, context: &[Vec<ValidationError<'_>>]) -> String {
+fn no_alternative(error: &ValidationError<'_>, context: &[Vec<ValidationError<'_>>]) -> Violation {
     let path = error.instance_path().as_str();
     let is_other_kind = |error: &ValidationError<'_>| match error.kind() {
         Kind::Type { .. } => error.instance_path().as_str() == path,
@@ -236,26 +226,19 @@ fn no_alternative(error: &ValidationError<'_>, context: &[Vec<ValidationError<'_
         (Some(only), None) => only.first(),
         _ => None,
     };
-    let message = format!("{} fits none of {} alternatives", quote(error.instance()), context.len());
-    match nearest {
-        Some(error) => {
-            let (kind, at) = (error.kind(), error.instance_path().as_str());
-            let what = match kind {
-                Kind::Required { property } => {
-                    format!("`{}` is required", cut(property.as_str().unwrap_or_default(), QUOTE_CHARS_MAX))
-                }
-                Kind::AdditionalProperties { unexpected } => {
-                    format!(
-                        "unknown property `{}`",
-                        cut(unexpected.first().map_or("", String::as_str), QUOTE_CHARS_MAX)
-                    )
-                }
-                _ => of_value(error).0,
-            };
-            format!("{message}; for the nearest one, at `{at}`: {what}")
+    let (got, count) = (quote(error.instance()), context.len());
+    let Some(nearest) = nearest else { return Flaw::NoAlternative.at(path, &[("got", &got), ("count", &count)]) };
+    let what = match nearest.kind() {
+        Kind::Required { property } => {
+            format!("`{}` is required", cut(property.as_str().unwrap_or_default(), QUOTE_CHARS_MAX))
         }
-        None => message,
-    }
+        Kind::AdditionalProperties { unexpected } => {
+            format!("unknown property `{}`", cut(unexpected.first().map_or("", String::as_str), QUOTE_CHARS_MAX))
+        }
+        _ => of_value(nearest).message,
+    };
+    let at = nearest.instance_path().as_str();
+    Flaw::NoAlternativeNear.at(path, &[("got", &got), ("count", &count), ("at", &at), ("what", &what)])
 }
 
 fn alternatives(schema: &Schema, error: &ValidationError<'_>) -> Option<Value> {

@@ -1,5 +1,7 @@
 //! `tollgate approvals`: the operator's answers.
 
+use serde_json::Value;
+use tollgate::WaitingKind;
 use tollgate::store::{Answer, Approval, Grant};
 use tollgate::visible::line as one_line;
 
@@ -28,9 +30,10 @@ pub(crate) async fn run(global: &Global, action: ApprovalsAction) -> Result<u8, 
             if let (Some(expected), None) = (&open.typed, &args.typed) {
                 args.typed = terminal::typed(&open.tool, expected);
             }
-            let answered = match args.for_session {
-                true => operator.approve_for_session(&args.id, answer(true, &args)).await?,
-                false => operator.answer(&args.id, answer(true, &args)).await?,
+            let answered = match (&args.result, args.for_session) {
+                (Some(result), _) => operator.give_result(&args.id, answer(true, &args), read(result)?).await?,
+                (None, true) => operator.approve_for_session(&args.id, answer(true, &args)).await?,
+                (None, false) => operator.answer(&args.id, answer(true, &args)).await?,
             };
             show(global, &answered)?;
         }
@@ -45,9 +48,19 @@ pub(crate) async fn run(global: &Global, action: ApprovalsAction) -> Result<u8, 
         ApprovalsAction::Reject(args) if args.for_session => {
             return Err(Failure::usage("a no is for one call: leave --for-session out"));
         }
+        ApprovalsAction::Reject(args) if args.result.is_some() => {
+            return Err(Failure::usage("a no has no result: leave --result out, or approve with it"));
+        }
         ApprovalsAction::Reject(args) => show(global, &operator.answer(&args.id, answer(false, &args)).await?)?,
     }
     Ok(0)
+}
+
+/// The result of a call, as the operator gives it.
+fn read(given: &str) -> Result<Value, Failure> {
+    serde_json::from_str(&super::call::read(given)?).map_err(|error| {
+        Failure::usage(format!("--result is not JSON: {error}")).hint("a text is written with quotes: '\"sold out\"'")
+    })
 }
 
 fn answer(approved: bool, args: &AnswerArgs) -> Answer {
@@ -64,6 +77,7 @@ fn list(global: &Global, approvals: &[Approval]) -> Result<(), Failure> {
     let rows = approvals.iter().map(|approval| {
         vec![
             approval.id.to_string(),
+            if approval.kind == WaitingKind::Approval { "a yes" } else { "a result" }.to_owned(),
             status(approval),
             one_line(&approval.tool),
             one_line(&approval.arguments.to_string()).chars().take(80).collect(),
@@ -71,7 +85,7 @@ fn list(global: &Global, approvals: &[Approval]) -> Result<(), Failure> {
             approval.expires.strftime("%Y-%m-%d %H:%M UTC").to_string(),
         ]
     });
-    output::out(&output::table(&["approval", "status", "tool", "arguments", "asker", "expires"], rows))
+    output::out(&output::table(&["approval", "asks for", "status", "tool", "arguments", "asker", "expires"], rows))
 }
 
 fn grants(global: &Global, grants: &[Grant]) -> Result<(), Failure> {

@@ -15,6 +15,8 @@ use serde_json::Value;
 use tollgate::ledger::{self, LedgerError, Record, Report, Trust};
 use tollgate::{Tollgate, Verdict, limits};
 
+pub(super) use query::attempt;
+
 use super::{configuration, open_quietly, unhurried, user};
 use crate::args::{AuditAction, FilterArgs, Format, Global, VerdictArg};
 use crate::failure::{Failure, UNAVAILABLE};

@@ -2,7 +2,7 @@
 
 use std::io::{IsTerminal, Read};
 
-use tollgate::{Call, CancellationToken, Content, Outcome, Surface, TraceContext, limits};
+use tollgate::{Call, CancellationToken, Content, Outcome, Surface, Tollgate, TraceContext, limits};
 
 use super::{caller, configuration, open_for_person, unhurried};
 use crate::args::{CallArgs, Format, Global};
@@ -19,21 +19,28 @@ pub(crate) async fn run(global: &Global, args: CallArgs) -> Result<u8, Failure> 
     let mut call = Call::raw(args.tool, arguments);
     (call.idempotency_key, call.trace) = (args.idempotency_key, trace());
     let cancellation = CancellationToken::new();
-    let stopped = stopped();
-    let outcome = {
-        let mut running = std::pin::pin!(house.call_until(&caller, call, cancellation.clone()));
-        tokio::select! {
-            outcome = &mut running => outcome,
-            // What came of it is said all the same.
-            () = stopped => {
-                cancellation.cancel();
-                running.await
-            }
+    let outcome = until_stopped(house.call_until(&caller, call, cancellation.clone()), &cancellation).await;
+    tell(global, &house, &outcome).await
+}
+
+/// The outcome of a call, also of one that a signal cancels.
+pub(super) async fn until_stopped(call: impl Future<Output = Outcome>, cancellation: &CancellationToken) -> Outcome {
+    let mut running = std::pin::pin!(call);
+    tokio::select! {
+        outcome = &mut running => outcome,
+        // What came of it is said all the same.
+        () = stopped() => {
+            cancellation.cancel();
+            running.await
         }
-    };
+    }
+}
+
+/// Says what came of a call, and gives its exit status.
+pub(super) async fn tell(global: &Global, house: &Tollgate, outcome: &Outcome) -> Result<u8, Failure> {
     let said = match output::format(global) {
-        Format::Json => output::json(&outcome),
-        Format::Text => output::out(&for_people(&outcome)),
+        Format::Json => output::json(outcome),
+        Format::Text => output::out(&for_people(outcome)),
     };
     house.stop().await;
     said?;

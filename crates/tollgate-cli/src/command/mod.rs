@@ -18,6 +18,7 @@ pub(crate) mod run;
 pub(crate) mod serve;
 pub(crate) mod sessions;
 pub(crate) mod tools;
+pub(crate) mod undo;
 
 use std::path::PathBuf;
 

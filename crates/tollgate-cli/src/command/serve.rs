@@ -41,7 +41,8 @@ fn door(house: &Tollgate, args: &ServeArgs) -> Result<Arc<dyn Door>, Failure> {
     if args.tools.is_empty() {
         return Ok(house.door());
     }
-    Ok(Arc::new(tollgate::Subset::new(house.door(), &args.tools).map_err(Failure::usage)?))
+    let some = tollgate::Subset::new(house.door(), &args.tools).map_err(Failure::usage)?;
+    Ok(Arc::new(some.in_language(house.language())))
 }
 
 async fn stdio(global: &Global, args: &ServeArgs) -> Result<u8, Failure> {

@@ -3,7 +3,7 @@
 use std::io::IsTerminal;
 
 use serde::Serialize;
-use tollgate::{BudgetReport, FailureReport, Surface, ToolDefinition};
+use tollgate::{BudgetReport, Compensation, FailureReport, Risk, Surface, ToolDefinition, Undo};
 
 use super::{budget, caller, configuration, ladder, open};
 use crate::args::{Format, Global, ToolsAction};
@@ -69,6 +69,19 @@ fn first_sentence(text: &str) -> String {
     }
 }
 
+/// How its effect is taken back; that it is not is said aloud.
+fn undo(tool: &ToolDefinition) -> String {
+    match &tool.undo {
+        _ if tool.risk == Risk::Read => "not needed, it only reads".into(),
+        Undo::None => "none declared: what it does cannot be taken back by `tollgate undo`".into(),
+        Undo::BeforeImage => "what stood there before is kept for 7 days and put back".into(),
+        Undo::Tool(Compensation { tool, map_args: None }) => format!("`{tool}` with the same arguments"),
+        Undo::Tool(Compensation { tool, map_args: Some(map) }) => {
+            format!("`{tool}` with {}", serde_json::to_string(map).unwrap_or_default())
+        }
+    }
+}
+
 fn story(tool: &ToolDefinition, budgets: &[BudgetReport], failures: Option<&FailureReport>) -> String {
     let bold = |text: &str| style(Style::Bold, text, std::io::stdout().is_terminal());
     let mut text = format!("{} — {}\n", bold(&tool.name), tool.description);
@@ -86,6 +99,7 @@ fn story(tool: &ToolDefinition, budgets: &[BudgetReport], failures: Option<&Fail
         execution.max_concurrent,
         tool.output.max_length
     ));
+    text.push_str(&format!("undo: {}\n", undo(tool)));
     if tool.cost.is_some() || !budgets.is_empty() {
         let cost = tool.cost.as_ref().map_or_else(|| "1".to_owned(), ToString::to_string);
         text.push_str(&format!("costs {cost}\n"));

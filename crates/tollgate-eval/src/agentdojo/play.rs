@@ -10,7 +10,7 @@ use tollgate_guard::redact::Redactor;
 use tollgate_ledger::{Ledger, LedgerError};
 use tollgate_policy::{Policy, ToolFacts};
 use tollgate_store::{InstallKey, Store, StoreError};
-use tollgate_types::{Call, Caller, Clock, Code, Door, Said, Status, Surface, Workspace};
+use tollgate_types::{Call, Caller, Clock, Code, Door, Language, Said, Status, Surface, Workspace};
 
 use super::data::{Place, RecordedCall, RecordedSuite, RecordedTask};
 use super::double::{self, Script};
@@ -138,6 +138,7 @@ impl<'a> Stage<'a> {
             environment: None,
             envelope: false,
             sandbox: "none",
+            language: Language::En,
         }
         .build(double::tools(suite, facts, &script)?)?;
         Ok(Self { suite, gate, script, human, role })

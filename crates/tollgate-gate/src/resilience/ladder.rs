@@ -3,7 +3,9 @@
 
 use std::time::Duration;
 
-use tollgate_types::{Fallback, NETWORK_ERROR, OnError, Retry, Rungs, Strategy, StrategyWord, ToolDefinition, limits};
+use tollgate_types::{
+    Code, Fallback, NETWORK_ERROR, OnError, Retry, Rungs, Strategy, StrategyWord, ToolDefinition, limits,
+};
 
 use super::failure::{Class, Failure};
 use super::retry;
@@ -137,6 +139,20 @@ impl Ladder {
             }
         }
         steps
+    }
+
+    /// Whether some failure is put to a human, so that an answer may stand.
+    pub(crate) fn may_ask_human(&self) -> bool {
+        let mut all = self.layers.iter().flat_map(|(_, said)| said.0.values());
+        all.any(|strategy| match strategy {
+            Strategy::Word(word) => *word == StrategyWord::Human,
+            Strategy::Rungs(rungs) => rungs.human == Some(true),
+        })
+    }
+
+    /// Whether a call that policy denies is put to a human: only where that very code is named.
+    pub(crate) fn escalates_denied(&self) -> bool {
+        self.steps_for(&[Code::Denied.as_str()]).asks_human()
     }
 
     /// The pause before the same call is made again, where it may be. A server that wants to be left alone for longer than

@@ -1,6 +1,8 @@
 //! What must hold of `[resilience]` and of `on_error` before anything runs.
 
-use tollgate_types::{BreakerRule, Code, DEFAULT_STRATEGY, OnError, Resilience, Retry, RetryBudget, Strategy, limits};
+use tollgate_types::{
+    BreakerRule, Code, DEFAULT_STRATEGY, OnError, Resilience, Retry, RetryBudget, Rungs, Strategy, limits,
+};
 
 use super::failure::is_final;
 use super::mapping;
@@ -86,6 +88,10 @@ pub(crate) fn ladder(on_error: &OnError) -> Result<(), RuleError> {
     }
     for (code, strategy) in &on_error.0 {
         let key = format!("on_error.{code}");
+        if code == Code::Denied.as_str() {
+            escalation(&key, strategy)?;
+            continue;
+        }
         if Code::ALL.iter().any(|known| known.as_str() == code && is_final(*known)) {
             return Err(RuleError::new(key, "nothing is done about it: the code is final"));
         }
@@ -102,6 +108,14 @@ pub(crate) fn ladder(on_error: &OnError) -> Result<(), RuleError> {
         }
     }
     Ok(())
+}
+
+/// What policy denies may be put to a human, and to nobody else.
+fn escalation(key: &str, strategy: &Strategy) -> Result<(), RuleError> {
+    match strategy {
+        Strategy::Word(_) | Strategy::Rungs(Rungs { retry: None, fallback: None, .. }) => Ok(()),
+        Strategy::Rungs(_) => Err(RuleError::new(key, "only a human may be asked about it: \"human\" or \"fail\"")),
+    }
 }
 
 fn schedule(key: &str, retry: Retry) -> Result<(), RuleError> {
@@ -145,8 +159,9 @@ mod tests {
             (json!({"on_error": {"default": {"retri": {}}}}), "unknown field `retri`"),
             (
                 json!({"on_error": {"default": {}, "denied": {"fallback": {"tool": "x"}}}}),
-                "`on_error.denied`: nothing is done",
+                "`on_error.denied`: only a human",
             ),
+            (json!({"on_error": {"default": {}, "denied": "human"}}), ""),
             (json!({"on_error": {"default": {}, "cancelled": "human"}}), "`on_error.cancelled`"),
             (retry(json!({"max": 11})), "`on_error.timeout.retry.max`: 11 is not between 0 and 10"),
             (retry(json!({"max": -1})), "invalid value: integer `-1`"),

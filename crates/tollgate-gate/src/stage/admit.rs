@@ -1,14 +1,16 @@
 //! Admit: what may not be listed does not exist for this caller.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use tollgate_catalog::unknown_tool;
 use tollgate_policy::{Decision, Policy};
-use tollgate_types::{Caller, Code, ToolDefinition};
+use tollgate_types::{Caller, Code, ToolDefinition, visible};
 
 use super::Stop;
 use super::find::Found;
 use crate::gate::{Inner, Trip, is_allowed};
+use crate::undo::is_for_undo;
 
 /// A tool that this caller may see.
 pub(crate) struct Admitted(Found);
@@ -38,8 +40,22 @@ pub(super) fn hidden(trip: Trip<'_>, policy: &Policy, tool: &ToolDefinition) -> 
 /// The caller is told what everybody is told of a tool that does not exist; the ledger knows better.
 pub(super) fn forbidden(trip: Trip<'_>, policy: &Policy, decision: &Decision) -> Stop {
     trip.attempt.decided(trip.gate.inner(), policy.hash(), decision, None);
-    trip.attempt.record_as(Code::Forbidden);
+    alert(trip);
     unknown(trip)
+}
+
+/// The ledger and the operator are told of what the caller is not.
+pub(crate) fn alert(trip: Trip<'_>) {
+    trip.attempt.record_as(Code::Forbidden);
+    let (attempt, caller) = (trip.attempt, &trip.attempt.caller);
+    trip.gate.inner().forbidden.fetch_add(1, Ordering::Relaxed);
+    tracing::warn!(
+        "forbidden: `{}` of role `{}` asked for `{}`, which is kept from it (attempt {})",
+        visible::line(&caller.subject),
+        visible::line(&caller.role),
+        visible::line(&trip.call.name),
+        attempt.id
+    );
 }
 
 /// Counts the call under the limits that concern it.
@@ -54,6 +70,7 @@ pub(crate) fn listed(gate: &Inner, caller: &Caller) -> Vec<Arc<ToolDefinition>> 
     gate.catalog
         .all()
         .into_iter()
+        .filter(|entry| !is_for_undo(&entry.definition.name))
         .filter(|entry| is_allowed(gate.decide_listing(&policy, caller, &entry.definition).effect))
         .map(|entry| Arc::clone(&entry.definition))
         .collect()

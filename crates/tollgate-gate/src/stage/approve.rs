@@ -6,13 +6,13 @@ use jiff::SignedDuration;
 use serde_json::Value;
 use tollgate_ledger::Event;
 use tollgate_policy::Effect;
-use tollgate_store::{Answer, Approval, Binding, Claim, NewApproval, StoreError, Taken};
+use tollgate_store::{Answer, Approval, Binding, Claim, Intervention, NewApproval, StoreError, Taken};
 use tollgate_types::{
-    ApprovalAnswer, ApprovalId, ApprovalQuestion, Code, ErrorObject, ToolDefinition, Waiting, WaitingKind, limits,
-    uuid_v7, visible,
+    ApprovalAnswer, ApprovalId, ApprovalQuestion, Text, ToolDefinition, Waiting, WaitingKind, limits, uuid_v7, visible,
 };
 
 use super::judge::{self, Judged};
+use super::validate::Valid;
 use super::{Stop, cancelled, ledger_unavailable, store_full, store_unavailable};
 use crate::gate::Trip;
 
@@ -95,8 +95,9 @@ async fn granted(trip: Trip<'_>, judged: &Judged) -> Result<Option<ApprovalId>, 
     }))
 }
 
-fn binding(trip: Trip<'_>, judged: &Judged) -> Binding {
-    Binding { caller: (*trip.attempt.caller).clone(), pin: judged.entry().pin.clone(), digest: judged.digest().clone() }
+/// What an answer to this call is bound to.
+pub(super) fn binding(trip: Trip<'_>, valid: &Valid) -> Binding {
+    Binding { caller: (*trip.attempt.caller).clone(), pin: valid.entry().pin.clone(), digest: valid.digest().clone() }
 }
 
 async fn claim(trip: Trip<'_>, question: NewApproval) -> Result<Claim, Stop> {
@@ -124,21 +125,23 @@ fn settled(trip: Trip<'_>, claim: Claim) -> Result<Standing, Stop> {
             trip.attempt.under(&approval.id);
             Ok(Standing::Open(Box::new(approval)))
         }
-        Claim::Rejected(approval) => {
-            trip.attempt.under(&approval.id);
-            let by = approval.decided_by.as_deref().unwrap_or("the operator");
-            let why = approval.decision_reason.as_deref().map(|why| format!(": {why}")).unwrap_or_default();
-            let error = ErrorObject::new(Code::ApprovalRejected, format!("{by} said no{why}"));
-            Err(Stop::Error(error.with_hint("do not ask for the same again; find another way or tell the user")))
-        }
+        Claim::Rejected(approval) => Err(rejected(trip, &approval)),
         Claim::Expired(approval) => {
             trip.attempt.answered(trip.gate.inner(), Event::Expired, &approval, None);
-            let what =
-                if approval.decided_by.is_some() { "the yes was not used in time" } else { "nobody answered in time" };
-            let error = ErrorObject::new(Code::ApprovalExpired, what);
-            Err(Stop::Error(error.with_hint("ask again to put the question anew")))
+            let text = if approval.decided_by.is_some() { Text::Unused } else { Text::Unanswered };
+            Err(Stop::Error(text.error(&[])))
         }
     }
+}
+
+/// A human said no.
+pub(super) fn rejected(trip: Trip<'_>, approval: &Approval) -> Stop {
+    trip.attempt.under(&approval.id);
+    let by = approval.decided_by.as_deref().unwrap_or("the operator");
+    Stop::Error(match &approval.decision_reason {
+        Some(why) => Text::RejectedWhy.error(&[("by", &by), ("why", why)]),
+        None => Text::Rejected.error(&[("by", &by)]),
+    })
 }
 
 /// Stores and records an answer. When another answer was first, that one counts, and the next look finds it.
@@ -170,26 +173,43 @@ fn fresh_id(trip: Trip<'_>) -> ApprovalId {
 }
 
 fn question(trip: Trip<'_>, judged: &Judged) -> NewApproval {
+    let definition = &judged.entry().definition;
+    let question = question_for(trip, judged, judged.decision().reason.clone(), None);
+    NewApproval {
+        typed: to_type(definition, &question.arguments),
+        approvers: definition.security.approvers.map_or(1, NonZeroU32::get),
+        ..question
+    }
+}
+
+/// A question about this call: for a yes, or for its result.
+pub(super) fn question_for(
+    trip: Trip<'_>,
+    valid: &Valid,
+    reason: String,
+    intervention: Option<Intervention>,
+) -> NewApproval {
     let gate = trip.gate.inner();
     let now = gate.clock.now();
-    let definition = &judged.entry().definition;
-    let mut arguments = judged.arguments().clone();
+    let definition = &valid.entry().definition;
+    let mut arguments = valid.arguments().clone();
     gate.redactor.value(&mut arguments);
-    let preview = judged.executor().tool.preview(judged.arguments(), judged.cx());
+    let preview = valid.executor().tool.preview(valid.arguments(), valid.cx());
     NewApproval {
         id: fresh_id(trip),
-        binding: binding(trip, judged),
+        binding: binding(trip, valid),
         attempt: trip.attempt.id.clone(),
         call_id: trip.attempt.call_id.clone(),
         tool: definition.name.clone(),
         risk: definition.risk,
         permission: definition.permission,
         preview: preview.map(|preview| gate.redactor.text(&preview).into_owned()),
-        reason: judged.decision().reason.clone(),
-        typed: to_type(definition, &arguments),
-        approvers: definition.security.approvers.map_or(1, NonZeroU32::get),
+        reason,
+        typed: None,
+        approvers: 1,
         arguments,
         expires: now + SignedDuration::from_millis(i64::try_from(limits::APPROVAL_TTL_MS).unwrap_or(i64::MAX)),
+        intervention,
     }
 }
 
@@ -227,10 +247,6 @@ fn to_type(definition: &ToolDefinition, shown: &Value) -> Option<String> {
 
 fn waiting(open: &Approval) -> Stop {
     let waiting = Waiting { kind: WaitingKind::Approval, id: open.id.clone(), expires: open.expires.to_string() };
-    let error = ErrorObject::new(Code::ApprovalRequired, format!("a human must approve this call: {}", open.reason))
-        .with_hint(format!(
-            "once it is approved (`tollgate approvals approve {}`), ask again with the same arguments",
-            open.id
-        ));
+    let error = Text::ApprovalRequired.error(&[("reason", &open.reason), ("id", &open.id)]);
     Stop::Waiting(Box::new((waiting, error)))
 }

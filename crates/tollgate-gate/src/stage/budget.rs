@@ -1,7 +1,7 @@
 //! Budget: what a call costs is held before it starts, given back when it never does, and spent once it ran.
 
 use tollgate_store::{Charge, Spending, StoreError};
-use tollgate_types::{Code, ErrorObject, Units};
+use tollgate_types::{Text, Units};
 
 use super::approve::Cleared;
 use super::judge::Judged;
@@ -33,7 +33,9 @@ pub(super) async fn hold(trip: Trip<'_>, cleared: &Cleared) -> Result<(), Stop> 
     let spending = gate.store.spend(trip.attempt.id.clone(), charges, gate.clock.now()).await;
     if let Ok(Spending::Short { charge, spent }) = spending {
         let refusal = accounts.get(charge).map(|account| account.refusal(cost, spent));
-        return Err(refusal.map_or_else(|| Stop::new(Code::Internal, "a budget went missing"), Stop::Error));
+        return Err(
+            refusal.map_or_else(|| Stop::Error(Text::Amiss.error(&[("what", &"a budget went missing")])), Stop::Error)
+        );
     }
     // What could not be stored may have been, all the same: then it is given back.
     trip.attempt.spends();
@@ -50,9 +52,7 @@ fn bill<'a>(trip: Trip<'a>, judged: &Judged) -> Result<Option<(Vec<Account<'a>>,
     if accounts.is_empty() {
         return Ok(None);
     }
-    let cost = definition.cost_of(judged.arguments()).map_err(|why| {
-        let error = ErrorObject::new(Code::InvalidArguments, format!("what the call costs cannot be said: {why}"));
-        Stop::Error(error.with_hint("give it as a number of 0 or more, without an exponent"))
-    })?;
+    let cost =
+        definition.cost_of(judged.arguments()).map_err(|why| Stop::Error(Text::CostUnsaid.error(&[("why", &why)])))?;
     Ok((cost > Units::ZERO).then_some((accounts, cost)))
 }

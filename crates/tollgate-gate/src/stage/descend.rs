@@ -10,7 +10,7 @@ use tollgate_types::{
 
 use super::approve::Cleared;
 use super::run::Time;
-use super::{Stop, admit, presentable, replay, shape};
+use super::{Stop, admit, intervene, presentable, replay, shape};
 use crate::gate::Trip;
 use crate::nested::Nested;
 use crate::resilience::failure::Failure;
@@ -35,12 +35,7 @@ pub(super) async fn descend(trip: Trip<'_>, cleared: &Cleared, time: Time<'_>, e
             Err(also) => told = also,
         }
     }
-    if asks_human { human(trip, cleared, told) } else { Stop::Error(told) }
-}
-
-/// The last rung. Until there is a desk for it the caller is told the failure.
-fn human(_trip: Trip<'_>, _cleared: &Cleared, told: ErrorObject) -> Stop {
-    Stop::Error(told)
+    if asks_human { intervene::ask(trip, cleared, told).await } else { Stop::Error(told) }
 }
 
 /// What may have happened must not happen once more by another way: then only a tool that reads is called instead. Where the

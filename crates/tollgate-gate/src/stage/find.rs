@@ -7,6 +7,7 @@ use tollgate_catalog::Entry;
 use super::{Stop, admit, cancelled};
 use crate::executors::Executor;
 use crate::gate::Trip;
+use crate::undo::is_for_undo;
 
 /// A tool that exists.
 pub(crate) struct Found {
@@ -25,7 +26,8 @@ impl Found {
 }
 
 fn executor(trip: Trip<'_>) -> Option<Arc<Executor>> {
-    trip.gate.inner().executors.get(&trip.call.name)
+    let executor = trip.gate.inner().executors.get(&trip.call.name)?;
+    (trip.undoes.is_some() || !is_for_undo(&executor.entry.definition.name)).then_some(executor)
 }
 
 /// Waits for what may still come: a server that has to start first. The call is in the ledger by now.

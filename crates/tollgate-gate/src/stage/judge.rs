@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tollgate_policy::{Decision, Effect, Policy};
-use tollgate_types::{Code, ErrorObject};
+use tollgate_types::{ErrorObject, Text};
 
 use super::validate::Valid;
 use super::{Stop, admit};
@@ -14,6 +14,12 @@ pub(crate) struct Judged {
     valid: Valid,
     decision: Decision,
     policy: Arc<Policy>,
+}
+
+/// A call that is denied.
+pub(crate) struct Denied {
+    pub(super) valid: Valid,
+    pub(super) error: ErrorObject,
 }
 
 impl std::ops::Deref for Judged {
@@ -48,9 +54,8 @@ pub(crate) fn judge(trip: Trip<'_>, valid: Valid) -> Result<Judged, Stop> {
     }
     trip.attempt.decided(gate, policy.hash(), &decision, Some(valid.digest()));
     if decision.effect == Effect::Deny {
-        let error = ErrorObject::new(Code::Denied, decision.for_model())
-            .with_hint("do not ask again unchanged: the rule stands until the operator changes it");
-        return Err(Stop::Error(error));
+        let error = Text::Denied.error(&[("reason", &decision.for_model())]);
+        return Err(Stop::Denied(Box::new(Denied { valid, error })));
     }
     Ok(Judged { valid, decision, policy })
 }

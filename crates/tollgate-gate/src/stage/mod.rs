@@ -6,13 +6,15 @@ pub(crate) mod budget;
 pub(crate) mod circles;
 pub(crate) mod descend;
 pub(crate) mod find;
+pub(crate) mod intervene;
 pub(crate) mod judge;
 pub(crate) mod replay;
 pub(crate) mod run;
 pub(crate) mod shape;
+pub(crate) mod undo;
 pub(crate) mod validate;
 
-use tollgate_types::{Code, End, ErrorObject, Waiting, limits};
+use tollgate_types::{Code, End, ErrorObject, Text, Waiting, limits};
 
 use crate::gate::Inner;
 
@@ -23,6 +25,8 @@ const FULL_WAIT_MS: u64 = 60_000;
 pub(crate) enum Stop {
     /// With an error object; its code says how.
     Error(ErrorObject),
+    /// Denied by policy.
+    Denied(Box<judge::Denied>),
     /// With a question to a human.
     Waiting(Box<(Waiting, ErrorObject)>),
     /// With an end that was made elsewhere: the stored one of an earlier call, or a fallback's.
@@ -37,6 +41,7 @@ impl Stop {
     pub(crate) fn into_end(self) -> End {
         match self {
             Self::Error(error) => End::from_error(error),
+            Self::Denied(denied) => End::from_error(denied.error),
             Self::Waiting(question) => End::Waiting(question.0, question.1),
             Self::Ended(end) => *end,
         }
@@ -51,28 +56,28 @@ impl From<ErrorObject> for Stop {
 
 /// The store failing before anything ran: nothing is done.
 pub(crate) fn store_unavailable(error: &tollgate_store::StoreError) -> Stop {
-    Stop::Error(
-        ErrorObject::new(Code::AuditUnavailable, format!("{error}"))
-            .with_hint("check the data folder's disk, then ask again"),
-    )
+    // Where the state lies and why it cannot be used is the operator's to know.
+    tracing::error!("the state cannot be used: {error}");
+    Stop::Error(Text::NoState.error(&[]))
 }
 
 /// The store keeps as many of something as it may. Room comes with time.
 pub(crate) fn store_full(message: String) -> Stop {
-    let mut error = ErrorObject::new(Code::RateLimited, message);
+    let mut error = Text::StoreFull.error(&[("what", &message)]);
     error.retry_after_ms = Some(FULL_WAIT_MS);
-    Stop::Error(error.with_hint("ask again in a minute, and tell the operator"))
+    Stop::Error(error)
 }
 
 /// The ledger failing before anything ran: nothing is done.
 pub(crate) fn ledger_unavailable(error: &tollgate_ledger::LedgerError) -> Stop {
-    let message = format!("the record cannot be written, so nothing is done: {error}");
-    Stop::Error(ErrorObject::new(Code::AuditUnavailable, message).with_hint(ledger_hint(error)))
+    Stop::Error(unrecorded(Text::Unrecorded, error))
 }
 
-/// What to do about a ledger that does not take records.
-pub(crate) fn ledger_hint(error: &tollgate_ledger::LedgerError) -> &'static str {
-    error.hint().unwrap_or("run `tollgate audit verify`")
+/// What the model is told of a ledger that does not take records. Why it does not is the operator's to know.
+pub(crate) fn unrecorded(text: Text, error: &tollgate_ledger::LedgerError) -> ErrorObject {
+    let hint = error.hint().unwrap_or("run `tollgate audit verify`");
+    tracing::error!("the record cannot be written: {error} ({hint})");
+    text.error(&[]).with_hint(hint)
 }
 
 /// What a tool says of its failure, without secrets and within a length.
@@ -84,6 +89,7 @@ pub(crate) fn presentable(gate: &Inner, mut error: ErrorObject) -> ErrorObject {
             Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
         }
     };
+    error.clean(|text| clean(text, limits::ERROR_CHARS_MAX));
     error.message = clean(&error.message, limits::ERROR_CHARS_MAX);
     error.hint = error.hint.map(|hint| clean(&hint, limits::ERROR_CHARS_MAX));
     error.tool_code = error.tool_code.map(|code| clean(&code, limits::TOOL_CODE_CHARS_MAX));

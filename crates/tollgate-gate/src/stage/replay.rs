@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tollgate_store::{NewReservation, Reservation, ReservationKey, StoreError};
-use tollgate_types::{AttemptId, Code, End, ErrorObject, HandedKey, ToolOutput, Violation, limits};
+use tollgate_types::{AttemptId, End, Flaw, HandedKey, Text, ToolOutput, limits};
 
 use super::approve::Cleared;
 use super::judge::Judged;
@@ -63,8 +63,7 @@ fn keys(trip: Trip<'_>, judged: &Judged) -> Result<Vec<ReservationKey>, Stop> {
         let count = given.chars().count();
         if count == 0 || count > limits::IDEMPOTENCY_KEY_CHARS_MAX || given.chars().any(char::is_control) {
             let most = limits::IDEMPOTENCY_KEY_CHARS_MAX;
-            let message = format!("an idempotency key has 1 to {most} characters, and no control characters");
-            return Err(Stop::new(Code::InvalidArguments, message));
+            return Err(Stop::Error(Text::BadKey.error(&[("max", &most)])));
         }
         keys.push(key(given));
     }
@@ -84,9 +83,7 @@ fn keys(trip: Trip<'_>, judged: &Judged) -> Result<Vec<ReservationKey>, Stop> {
 }
 
 fn no_key(pointer: &str) -> Stop {
-    let what = "the tool's idempotency key must be a text, a number or a boolean";
-    let error = ErrorObject::new(Code::InvalidArguments, format!("{pointer}: {what}"));
-    Stop::Error(error.with_details(vec![Violation::new(pointer, what)]))
+    Stop::Error(Text::NoKey.error(&[]).with_details(vec![Flaw::KeyKind.at(pointer, &[])]))
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -175,11 +172,13 @@ impl Waiting<'_> {
 
     fn ended(&self, standing: Reservation) -> Stop {
         let Reservation::Ended { attempt, outcome } = standing else {
-            let error = ErrorObject::new(Code::Conflict, "this idempotency key was used with other arguments");
-            return Stop::Error(error.with_hint("use a new key for a new call"));
+            return Stop::Error(Text::KeyReused.error(&[]));
         };
         match stored::decode(&outcome) {
-            None => Stop::new(Code::Internal, "the stored answer under this idempotency key does not read"),
+            None => {
+                let what = "the stored answer under this idempotency key does not read";
+                Stop::Error(Text::Amiss.error(&[("what", &what)]))
+            }
             Some(end) => {
                 self.trip.attempt.replays(attempt);
                 if let End::Done(result) = &end {
@@ -195,15 +194,12 @@ impl Waiting<'_> {
 }
 
 fn unknown(first: &AttemptId) -> Stop {
-    let message = format!("the first call under this idempotency key (attempt {first}) was started and never finished");
-    let hint = format!("check whether it happened, then run `tollgate audit settle {first}`");
-    Stop::Error(ErrorObject::new(Code::OutcomeUnknown, message).with_hint(hint))
+    Stop::Error(Text::FirstUnknown.error(&[("attempt", first)]))
 }
 
 fn under_way(first: &AttemptId) -> Stop {
-    let message = format!("the first call under this idempotency key (attempt {first}) is still under way");
-    let mut error = ErrorObject::new(Code::Conflict, message);
+    let mut error = Text::UnderWay.error(&[("attempt", first)]);
     error.retryable = true;
     error.retry_after_ms = Some(limits::IDEMPOTENCY_WAIT_MS);
-    Stop::Error(error.with_hint("ask again later with the same key and arguments"))
+    Stop::Error(error)
 }

@@ -9,7 +9,7 @@ use tokio::sync::{Notify, SemaphorePermit};
 use tollgate_types::{Code, Cx, HandedKey, Progress, SourceKind, ToolDefinition, ToolError, ToolOutput, limits};
 
 use super::approve::{Cleared, Yes};
-use super::{Stop, budget, cancelled, descend, ledger_unavailable, replay, shape, store_unavailable};
+use super::{Stop, budget, cancelled, descend, ledger_unavailable, replay, shape, store_unavailable, undo};
 use crate::gate::Trip;
 use crate::resilience::failure::{Class, Failure};
 use crate::resilience::ladder::Standing;
@@ -23,6 +23,14 @@ pub(crate) struct Ran {
 }
 
 impl Ran {
+    pub(super) fn cleared(&self) -> &Cleared {
+        &self.cleared
+    }
+
+    pub(super) fn output(&self) -> &ToolOutput {
+        &self.output
+    }
+
     pub(super) fn into_parts(self) -> (Cleared, ToolOutput) {
         (self.cleared, self.output)
     }
@@ -126,6 +134,7 @@ async fn turn<'a>(trip: Trip<'_>, cleared: &'a Cleared) -> Result<Result<Taken<'
 async fn begin(trip: Trip<'_>, cleared: &Cleared) -> Result<Option<HandedKey>, Stop> {
     budget::hold(trip, cleared).await?; // first: it can be given back, a yes that is used up cannot
     replay::reserve(trip, cleared).await?; // before the yes, which is not for an answer that stands already
+    undo::claim(trip).await?; // nor for an undo that another one has done
     use_up(trip, cleared).await?;
     let handed = replay::handed(trip, cleared)?;
     let risk = cleared.entry().definition.risk;
@@ -143,11 +152,7 @@ async fn use_up(trip: Trip<'_>, cleared: &Cleared) -> Result<(), Stop> {
     };
     match used {
         Ok(true) => Ok(()),
-        Ok(false) => {
-            let message = "the approval was used up or taken back at the same moment";
-            let error = tollgate_types::ErrorObject::new(Code::Conflict, message);
-            Err(Stop::Error(error.with_hint("ask again: a human must approve once more")))
-        }
+        Ok(false) => Err(Stop::Error(tollgate_types::Text::YesTaken.error(&[]))),
         Err(error) => Err(store_unavailable(&error)),
     }
 }

@@ -6,10 +6,11 @@ use serde_json::{Map, Value, json};
 use tollgate_policy::Effect;
 use tollgate_store::ResultMeta;
 use tollgate_types::{
-    CallResult, Code, Content, ErrorObject, Risk, ToolDefinition, ToolError, ToolOutput, Truncated, limits,
+    CallResult, Content, ErrorObject, Flaw, Risk, Text, ToolDefinition, ToolError, ToolOutput, Truncated, limits,
 };
 
 use super::run::Ran;
+use super::validate::Valid;
 use super::{Stop, presentable, store_unavailable};
 use crate::gate::{Inner, Trip};
 use crate::meta::READ_RESULT;
@@ -20,12 +21,8 @@ pub(crate) async fn shape(trip: Trip<'_>, ran: Ran) -> Result<CallResult, Stop> 
     let entry = cleared.entry();
     let size = size_bytes(&output);
     if size > limits::RESULT_BYTES_MAX {
-        let message = format!("the result has {size} bytes, more than the {} that are kept", limits::RESULT_BYTES_MAX);
-        let hint = match entry.definition.risk {
-            Risk::Read => "ask for less: a filter, a range, fewer rows",
-            Risk::Write | Risk::Dangerous => "the call ran: do not repeat it to see its result",
-        };
-        return Err(Stop::Error(ErrorObject::new(Code::ResultTooLarge, message).with_hint(hint)));
+        let text = if entry.definition.risk == Risk::Read { Text::TooLarge } else { Text::TooLargeDone };
+        return Err(Stop::Error(text.error(&[("size", &size), ("max", &limits::RESULT_BYTES_MAX)])));
     }
     // A marker need not fit the schema that the secret fitted.
     let misfit = misfit(entry, &output);
@@ -36,6 +33,12 @@ pub(crate) async fn shape(trip: Trip<'_>, ran: Ran) -> Result<CallResult, Stop> 
         return Err(Stop::Error(presentable(gate, error)));
     }
     cut(trip, &entry.definition, output).await
+}
+
+/// The same for a result that a human gave: it was checked when it was given.
+pub(super) async fn given(trip: Trip<'_>, valid: &Valid, mut output: ToolOutput) -> Result<CallResult, Stop> {
+    redact(trip.gate.inner(), &mut output);
+    cut(trip, &valid.entry().definition, output).await
 }
 
 fn size_bytes(output: &ToolOutput) -> usize {
@@ -120,12 +123,12 @@ pub(super) fn misfit(entry: &tollgate_catalog::Entry, output: &ToolOutput) -> Op
     let schema = entry.output.as_ref()?;
     let violations = match &output.structured {
         Some(value) => schema.validate(value),
-        None => vec![tollgate_types::Violation::new("", "the tool declares an output schema and returned no value")],
+        None => vec![Flaw::NoValue.at("", &[])],
     };
-    let first = violations.first()?;
-    let message = format!("the tool's result does not fit its own output schema: {} {}", first.path, first.message);
-    let error = ErrorObject::new(Code::InvalidOutput, message).with_details(violations);
-    Some(error.with_hint("this is the tool's fault: do not repeat the call; tell the user"))
+    if violations.is_empty() {
+        return None;
+    }
+    Some(Text::OutputMisfit.error(&[]).with_details(violations))
 }
 
 async fn cut(trip: Trip<'_>, definition: &ToolDefinition, output: ToolOutput) -> Result<CallResult, Stop> {
@@ -184,9 +187,8 @@ async fn keep(trip: Trip<'_>, definition: &ToolDefinition, whole: String) -> Res
         if definition.risk == Risk::Read {
             return store_unavailable(&error);
         }
-        let message = format!("the call ran, but its result could not be kept: {error}");
-        let error = ErrorObject::new(Code::OutcomeUnknown, message);
-        Stop::Error(error.with_hint("check what it did before asking again"))
+        tracing::error!("the result of attempt {} could not be kept: {error}", trip.attempt.id);
+        Stop::Error(Text::ResultUnkept.error(&[]))
     })
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
-use tollgate_types::{Code, Cx, Digest, Door, ErrorObject, Violation};
+use tollgate_types::{BeforeImages, Cx, Digest, Door, ErrorObject, Text, Undo, Violation};
 use tollgate_wire::repair::{JsonFault, Parsed};
 
 use super::admit::Admitted;
@@ -43,7 +43,7 @@ impl Valid {
 }
 
 pub(crate) fn validate(trip: Trip<'_>, admitted: Admitted, parsed: Result<Parsed, JsonFault>) -> Result<Valid, Stop> {
-    let Parsed { mut value, repairs } = parsed.map_err(|fault| Stop::Error(unread(fault)))?;
+    let Parsed { mut value, repairs } = parsed.map_err(|fault| Stop::Error(fault.into()))?;
     trip.attempt.repaired(repairs);
     let schema = &admitted.entry().input;
     trip.attempt.repaired(schema.coerce(&mut value));
@@ -62,31 +62,15 @@ pub(crate) fn validate(trip: Trip<'_>, admitted: Admitted, parsed: Result<Parsed
     Ok(Valid { admitted, arguments: value, digest, cx })
 }
 
-fn unread(fault: JsonFault) -> ErrorObject {
-    let mut error = ErrorObject::from(fault);
-    error
-        .hint
-        .get_or_insert_with(|| "give the arguments as one JSON object, such as {\"path\": \"README.md\"}".to_owned());
-    error
-}
-
 fn invalid(tool: &str, violations: Vec<Violation>) -> ErrorObject {
-    let first = violations.first().map(|violation| match violation.path.as_str() {
-        "" => violation.message.clone(),
-        path => format!("{path}: {}", violation.message),
-    });
-    let more = match violations.len() {
-        0 | 1 => String::new(),
-        count => format!(" (and {} more)", count - 1),
-    };
-    let message = format!("the arguments do not fit `{tool}`: {}{more}", first.unwrap_or_default());
-    ErrorObject::new(Code::InvalidArguments, message)
-        .with_hint("correct what `details` names and ask again")
-        .with_details(violations)
+    let text = if violations.len() > 1 { Text::MisfitMany } else { Text::Misfit };
+    let more = violations.len().saturating_sub(1);
+    text.error(&[("tool", &tool), ("more", &more)]).with_details(violations)
 }
 
 fn cx(trip: Trip<'_>, admitted: &Admitted) -> Cx {
     let gate = trip.gate.inner();
+    let keeps = admitted.entry().definition.undo == Undo::BeforeImage;
     let door = Nested::of(trip);
     Cx {
         caller: Arc::clone(&trip.attempt.caller),
@@ -94,6 +78,7 @@ fn cx(trip: Trip<'_>, admitted: &Admitted) -> Cx {
         workspace: Arc::clone(&gate.workspace),
         env: Arc::clone(&gate.env),
         handed_key: None,
+        images: keeps.then(|| Arc::new(gate.store.clone()) as Arc<dyn BeforeImages>),
         deadline: Duration::from_millis(admitted.entry().definition.execution.timeout_ms),
         cancellation: trip.cancellation.child_token(),
         progress: trip.call.progress.clone(),

@@ -16,7 +16,7 @@ use tollgate_types::{Code, End, Risk, Status, ToolOutput};
 use crate::world::{Setup, World, echo, tool};
 
 /// Takes the ledger's lock as another process would that stands still.
-fn hold(world: &World) -> File {
+pub(crate) fn hold(world: &World) -> File {
     let file =
         File::options().write(true).create(true).truncate(false).open(world.folder.path().join("audit/lock")).unwrap();
     flock(&file, FlockOperation::LockExclusive).unwrap();

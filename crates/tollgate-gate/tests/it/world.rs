@@ -11,8 +11,8 @@ use tollgate_ledger::{Durability, Ledger, Options, Recovery};
 use tollgate_policy::{Policy, Role};
 use tollgate_store::{InstallKey, Store};
 use tollgate_types::{
-    ApprovalChannel, BoxFuture, Call, Caller, Clock, Cx, Door, Outcome, QuotaStore, Resilience, Risk, Secret, Surface,
-    Tool, ToolDefinition, ToolError, ToolOutput, Workspace,
+    ApprovalChannel, BoxFuture, Call, Caller, Clock, Cx, Door, Language, Outcome, QuotaStore, Resilience, Risk, Secret,
+    Surface, Tool, ToolDefinition, ToolError, ToolOutput, Workspace,
 };
 
 /// A gate on a folder of its own.
@@ -39,6 +39,7 @@ pub(crate) struct Setup {
     pub(crate) envelope: bool,
     /// How durable the records of reads are; batched unless it is said.
     pub(crate) reads: Option<Durability>,
+    pub(crate) language: Language,
 }
 
 impl World {
@@ -118,6 +119,7 @@ pub(crate) fn open(folder: &Path, setup: Setup) -> (Gate, Operator) {
         environment: None,
         envelope: setup.envelope,
         sandbox: "none",
+        language: setup.language,
     }
     .build(setup.tools)
     .unwrap();
@@ -133,6 +135,12 @@ pub(crate) fn records(data_dir: &Path) -> Vec<Value> {
     files.sort();
     let text: String = files.iter().map(|path| std::fs::read_to_string(path).unwrap()).collect();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// A developer who is never asked.
+pub(crate) fn free() -> Role {
+    let role = Role::new("developer").allow("*").risk(Risk::Dangerous).permission(tollgate_types::Permission::System);
+    role.ask(tollgate_policy::Ask::Never)
 }
 
 pub(crate) fn developer() -> Caller {

@@ -9,7 +9,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, Uri};
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 use tollgate::limits::ANSWER_REASON_CHARS_MAX;
 use tollgate::store::{Answer, Approval, StoreError};
 use tollgate::webhooks::{Headers, Refusal};
@@ -91,6 +91,9 @@ struct Words {
     typed: Option<String>,
     #[serde(default)]
     for_session: bool,
+    /// The result of the call, where the question wants it.
+    #[serde(default)]
+    result: Option<Value>,
 }
 
 async fn decide(
@@ -113,9 +116,13 @@ async fn decide(
     if words.for_session && !approved {
         return Err(Problem::bad_request("a no is for one call: leave `for_session` out".to_owned()));
     }
-    let answered = match words.for_session {
-        true => app.operator.approve_for_session(id, answer).await,
-        false => app.operator.answer(id, answer).await,
+    if words.result.is_some() && (words.for_session || !approved) {
+        return Err(Problem::bad_request("a result comes with a yes for one call".to_owned()));
+    }
+    let answered = match (words.result, words.for_session) {
+        (Some(result), _) => app.operator.give_result(id, answer, result).await,
+        (None, true) => app.operator.approve_for_session(id, answer).await,
+        (None, false) => app.operator.answer(id, answer).await,
     };
     Escaped::new(&answered.map_err(problem)?)
 }
@@ -169,6 +176,7 @@ fn problem(error: OperatorError) -> Problem {
         OperatorError::Store(StoreError::NotTyped { .. }) => {
             Problem::bad_request(message).with_hint("give it as `typed`")
         }
+        OperatorError::Unfit(_) => Problem::bad_request(message).with_hint("`expects` of the question says what fits"),
         OperatorError::Store(StoreError::Conflict(_)) => Problem::conflict(message),
         OperatorError::Store(StoreError::Replayed { .. }) => {
             Problem::replayed(message).with_hint("an answer needs an id of its own")

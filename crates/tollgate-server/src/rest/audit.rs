@@ -146,13 +146,13 @@ async fn next(follower: Option<Follower>, data_dir: PathBuf) -> Result<Step, Opt
 }
 
 /// Reads files away from the async threads. The error is none when the reader broke off.
-async fn aside<T: Send + 'static>(
+pub(super) async fn aside<T: Send + 'static>(
     read: impl FnOnce() -> Result<T, LedgerError> + Send + 'static,
 ) -> Result<T, Option<LedgerError>> {
     tokio::task::spawn_blocking(read).await.map_err(|_| None)?.map_err(Some)
 }
 
-fn problem(error: Option<LedgerError>) -> Problem {
+pub(super) fn problem(error: Option<LedgerError>) -> Problem {
     let message = error.as_ref().map_or_else(|| "the reader broke off".to_owned(), LedgerError::to_string);
     match error {
         Some(LedgerError::UnknownAttempt { .. }) => Problem::not_found(message),

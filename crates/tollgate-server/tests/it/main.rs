@@ -9,5 +9,6 @@ mod mcp;
 mod rest;
 mod serving;
 mod threats;
+mod undo;
 mod watched;
 mod world;

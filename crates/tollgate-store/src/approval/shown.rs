@@ -1,6 +1,6 @@
 //! A question as people read it: complete, and nothing in it looks like the frame around it.
 
-use tollgate_types::visible;
+use tollgate_types::{WaitingKind, visible};
 
 use super::Approval;
 
@@ -29,6 +29,9 @@ impl Approval {
         if let Some(typed) = self.typed.as_ref().filter(|_| self.is_open()) {
             shown.push_str(&format!("\na yes must be typed: {}", line(typed)));
         }
+        if let (WaitingKind::Intervention, true) = (self.kind, self.is_open()) {
+            shown.push_str("\nit wants the result of the call, or a no");
+        }
         if self.approvers > 1 {
             let said = if self.yes_by.is_empty() { "nobody".to_owned() } else { line(&self.yes_by.join(", ")) };
             shown.push_str(&format!("\n{} persons must say yes; so far {said}", self.approvers));
@@ -45,9 +48,15 @@ impl Approval {
     /// What was asked, in blocks.
     fn asked(&self) -> String {
         let arguments = visible::block(&visible::pretty(&self.arguments));
-        match &self.preview {
-            Some(preview) => format!("arguments:\n{arguments}\n\nwhat would run:\n{}", visible::block(preview)),
-            None => format!("arguments:\n{arguments}"),
+        let mut asked = format!("arguments:\n{arguments}");
+        if let Some(preview) = &self.preview {
+            asked.push_str(&format!("\n\nwhat would run:\n{}", visible::block(preview)));
         }
+        for (name, value) in [("what was tried", &self.tried), ("what the result must fit", &self.expects)] {
+            if let Some(value) = value {
+                asked.push_str(&format!("\n\n{name}:\n{}", visible::block(&visible::pretty(value))));
+            }
+        }
+        asked
     }
 }

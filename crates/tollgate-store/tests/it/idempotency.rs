@@ -139,6 +139,7 @@ async fn a_key_of_the_fifth_format_keeps_its_day() {
     drop(store);
     let database = rusqlite::Connection::open(folder.path().join("store.db")).unwrap();
     database.execute_batch("drop index idempotency_by_end; alter table idempotency drop column expires").unwrap();
+    database.execute_batch(crate::WITHOUT_UNDOS).unwrap();
     database.pragma_update(None, "user_version", 5).unwrap();
     drop(database);
     let store = Store::new(folder.path());

@@ -7,6 +7,7 @@ mod idempotency;
 mod messages;
 mod sessions;
 mod spending;
+mod undo;
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
@@ -16,6 +17,11 @@ use tollgate_store::{
     StoreError, Taken, Unsettled,
 };
 use tollgate_types::{ApprovalId, AttemptId, CallId, Caller, Digest, Permission, Pin, Risk, Surface, uuid_v7};
+
+/// What the sixth format did not have is taken out.
+const WITHOUT_UNDOS: &str = "drop table undos; alter table approvals drop column kind; \
+    alter table approvals drop column tried; alter table approvals drop column expects; \
+    alter table approvals drop column result;";
 
 fn now() -> Timestamp {
     "2026-11-30T08:00:00Z".parse().unwrap()
@@ -40,6 +46,7 @@ fn question(subject: &str, digest: &str) -> NewApproval {
         expires: now() + SignedDuration::from_hours(1),
         typed: None,
         approvers: 1,
+        intervention: None,
     }
 }
 
@@ -209,6 +216,7 @@ async fn a_store_of_the_first_format_is_brought_to_this_one() {
         database.execute(&format!("drop table {table}"), []).unwrap();
     }
     database.execute_batch("drop index idempotency_by_end; alter table idempotency drop column expires").unwrap();
+    database.execute_batch(WITHOUT_UNDOS).unwrap();
     database.pragma_update(None, "user_version", 1).unwrap();
     drop(database);
 

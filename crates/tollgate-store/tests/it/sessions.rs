@@ -159,6 +159,7 @@ async fn a_store_of_the_second_format_is_brought_to_this_one() {
         database.execute(&format!("drop table {table}"), []).unwrap();
     }
     database.execute_batch("drop index idempotency_by_end; alter table idempotency drop column expires").unwrap();
+    database.execute_batch(crate::WITHOUT_UNDOS).unwrap();
     database.pragma_update(None, "user_version", 2).unwrap();
     drop(database);
     let store = Store::new(folder.path());

@@ -42,6 +42,18 @@ pub(crate) fn write(place: &Place<'_>, attempt: &str, parts: &[&[u8]], before: B
     Ok(())
 }
 
+/// Takes the file at the place away, while it is still this one.
+pub(crate) fn remove(place: &Place<'_>, meta: &Metadata) -> Result<(), ToolError> {
+    let (folder, name) = (place.folder(), place.name());
+    let now = folder.symlink_metadata(name).map_err(|error| place.failed(&error))?;
+    if version(&now) != version(meta) {
+        return Err(changed(&place.path()));
+    }
+    folder.remove_file(name).map_err(|error| place.failed(&error))?;
+    let _ = folder.open(".").and_then(|folder| folder.sync_all());
+    Ok(())
+}
+
 fn fill(folder: &Dir, temp: &str, parts: &[&[u8]], before: Before<'_>) -> io::Result<()> {
     let mut file = folder.open_with(temp, OpenOptions::new().write(true).create_new(true))?;
     if let Before::File(meta) = before {

@@ -13,6 +13,7 @@ use tollgate_types::{
 
 use super::atomic::{self, Before};
 use super::change::{self, Change};
+use super::image::{self, Found};
 use super::lines::{WHOLE_BYTES_MAX, binary};
 use super::place::Place;
 use super::workspace::Confined;
@@ -141,12 +142,14 @@ impl Typed for EditFile {
         refuse_nothing(&args)?;
         let confined = Confined::open(&run.cx.workspace)?;
         let place = confined.locate(&args.path)?;
-        let (meta, change) = plan(&place, &args)?;
+        let (file, meta, change) = plan(&place, &args)?;
         run.stop.check()?;
+        let kept = image::keep(&place, run, Found::File(&file, &meta), Some(change.text.as_bytes()))?;
         atomic::write(&place, run.cx.attempt.as_str(), &[change.text.as_bytes()], Before::File(&meta))?;
         let path = place.path();
         let replacements = u64::try_from(change.replacements).unwrap_or(u64::MAX);
-        let text = format!("edited `{path}` ({})\n{}", count(replacements, "replacement"), change.diff.trim_end());
+        let (places, diff) = (count(replacements, "replacement"), change.diff.trim_end());
+        let text = format!("edited `{path}` ({places}){}\n{diff}", kept.told());
         let output =
             Output { path, replacements: change.replacements, first_line: change.first_line, bytes: change.text.len() };
         Ok((text, output))
@@ -164,11 +167,11 @@ fn refuse_nothing(args: &Args) -> Result<(), ToolError> {
     Ok(())
 }
 
-fn plan(place: &Place<'_>, args: &Args) -> Result<(Metadata, Change), ToolError> {
+fn plan(place: &Place<'_>, args: &Args) -> Result<(File, Metadata, Change), ToolError> {
     let (file, meta) = place.open_to_change()?;
     let text = read(place, &file, WHOLE_BYTES_MAX)?;
     let change = change::replace(&text, &args.old_text, &args.new_text, args.replace_all)?;
-    Ok((meta, change))
+    Ok((file, meta, change))
 }
 
 /// The whole text of a file.

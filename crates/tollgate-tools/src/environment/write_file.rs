@@ -6,6 +6,7 @@ use serde_json::json;
 use tollgate_types::{Annotations, Category, Cx, Execution, Permission, Risk, ToolDefinition, ToolError, Undo};
 
 use super::atomic::{self, Before};
+use super::image::{self, Found, Kept};
 use super::place::{Kind, Place};
 use super::workspace::Confined;
 use crate::text::{bytes, cut, visible};
@@ -106,30 +107,31 @@ impl Typed for WriteFile {
         place.may_change()?;
         names_a_file(&args.path)?;
         let content = args.content.as_bytes();
-        let created = match place.kind {
+        let (created, kept) = match place.kind {
             Kind::Folder => return Err(place.is_folder()),
             Kind::Special(what) => return Err(place.is_special(what)),
             Kind::File if !args.overwrite => return Err(atomic::exists(&args.path)),
-            Kind::File => {
-                replace(&place, run, content)?;
-                false
-            }
+            Kind::File => (false, replace(&place, run, content)?),
             Kind::Missing => {
                 place.create_folders()?;
+                let kept = image::keep(&place, run, Found::Nothing, Some(content))?;
                 atomic::write(&place, run.cx.attempt.as_str(), &[content], Before::Nothing)?;
-                true
+                (true, kept)
             }
         };
         let size = u64::try_from(content.len()).unwrap_or(u64::MAX);
         let path = place.path();
-        let text = format!("{} `{path}` ({})", if created { "created" } else { "replaced" }, bytes(size));
+        let done = if created { "created" } else { "replaced" };
+        let text = format!("{done} `{path}` ({}){}", bytes(size), kept.told());
         Ok((text, Output { path, bytes: size, created }))
     }
 }
 
-fn replace(place: &Place<'_>, run: &Run, content: &[u8]) -> Result<(), ToolError> {
-    let (_, meta) = place.open_to_change()?;
-    atomic::write(place, run.cx.attempt.as_str(), &[content], Before::File(&meta))
+fn replace(place: &Place<'_>, run: &Run, content: &[u8]) -> Result<Kept, ToolError> {
+    let (file, meta) = place.open_to_change()?;
+    let kept = image::keep(place, run, Found::File(&file, &meta), Some(content))?;
+    atomic::write(place, run.cx.attempt.as_str(), &[content], Before::File(&meta))?;
+    Ok(kept)
 }
 
 fn names_a_file(path: &str) -> Result<(), ToolError> {

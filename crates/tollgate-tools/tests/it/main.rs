@@ -18,3 +18,4 @@ mod schema;
 mod search;
 mod server;
 mod support;
+mod undo;

@@ -62,6 +62,7 @@ pub(crate) fn cx(root: &Path, protected: Vec<PathBuf>) -> Cx {
         workspace: Arc::new(Workspace { root: root.to_owned(), protected, read_only: vec![] }),
         env: Arc::new(tollgate_sandbox::base_env()),
         handed_key: None,
+        images: None,
         deadline: Duration::from_secs(30),
         cancellation: CancellationToken::new(),
         progress: Progress::none(),

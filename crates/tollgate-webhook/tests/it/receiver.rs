@@ -167,6 +167,7 @@ impl World {
             expires: now + SignedDuration::from_hours(1),
             typed: Some("pay".into()),
             approvers: 2,
+            intervention: None,
         };
         let Claim::Asked(asked) = self.store.claim(new, now).await.unwrap() else { unreachable!("it is new") };
         asked

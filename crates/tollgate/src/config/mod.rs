@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use tollgate_types::{Resilience, ToolDefinition};
+use tollgate_types::{Language, Resilience, ToolDefinition};
 use toml::Spanned;
 
 pub use approvals::{ApprovalWebhook, Approvals};
@@ -50,6 +50,8 @@ pub struct Config {
     pub role: Spanned<String>,
     /// The name of this environment, such as `production`; a tool may be bound to some.
     pub environment: Option<String>,
+    /// The language of what models are told when a call does not work: `en` or `zh`. Codes and fields stay as they are.
+    pub language: Language,
     /// Whether results are wrapped as `{"ok": true, "data": …}` for the model.
     pub envelope: bool,
     /// Environment variables for programs, on top of PATH, HOME, LANG and their like.
@@ -106,6 +108,7 @@ impl Default for Config {
             workspace: ".".into(),
             role: Spanned::new(0..0, "developer".into()),
             environment: None,
+            language: Language::En,
             envelope: false,
             env: BTreeMap::new(),
             server: Server::default(),

@@ -69,6 +69,11 @@ pub(super) fn index(global: &Global) -> Result<Index, Failure> {
     index.map_err(|error| unreadable(&error))
 }
 
+/// The attempt whose id begins or ends so.
+pub(crate) fn attempt(global: &Global, part: &str) -> Result<Attempt, Failure> {
+    Ok(index(global)?.attempt_by(part).map_err(|error| wrong(&error))?.attempt)
+}
+
 /// What was asked for amiss, or cannot be read.
 pub(super) fn wrong(error: &LedgerError) -> Failure {
     match error {
