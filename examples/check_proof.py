@@ -165,9 +165,15 @@ def roots_of_growth(old, size, path, old_root):
     return node(sibling, then), node(sibling, now)
 
 
+STUB = re.compile(r'\{"v":1,"seq":[0-9]{1,20},"prev":"[0-9a-f]{64}","time":"[^"]+","erased":\{')
+
+
 def record_hash(line):
-    """The hash of a record's line, once it was found to be that of the line's bytes."""
+    """The hash of a record's line, once it was found to be that of the line's bytes. What is left of an erased record is only
+    shown to have had that hash."""
     body, separator, seal = line.rpartition(',"hash":"')
+    if separator and STUB.match(line) and re.fullmatch('[0-9a-f]{64}"}', seal):
+        return bytes.fromhex(seal[:64])
     own = hashlib.sha256(body.encode())
     if not separator or seal != own.hexdigest() + '"}':
         raise Doubt("the record's hash does not fit its content")
@@ -187,6 +193,8 @@ def check(proof, key):
     if root_of_path(index, size, leaf(own), decode(proof["path"])) != root:
         raise Doubt("the path does not lead to the root that was signed")
     said = {"ok": True, "seq": index + 1, "size": size, "signed": more}
+    if STUB.match(proof["record"]):
+        said["erased"] = True
     if "since" in proof:
         old, old_root, _ = checkpoint(proof["since"]["checkpoint"], key)
         if not 0 < old <= size:

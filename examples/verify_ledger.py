@@ -3,12 +3,14 @@
     python3 verify_ledger.py DATA_DIR      DATA_DIR holds audit/segment-*.jsonl; `.tollgate` by default
 
 Prints one line of JSON. Exits 0 when every record is as it was written, 1 when one is not, 2 on wrong usage, 6 when the
-ledger cannot be read. It shares no code with Tollgate, and it trusts nothing that a record says about itself.
+ledger cannot be read. It shares no code with Tollgate, and it trusts nothing that a record says about itself. Where content
+was erased, a later record must say so.
 """
 
 import fcntl
 import hashlib
 import json
+import os
 import re
 import sys
 from contextlib import nullcontext
@@ -19,10 +21,43 @@ BEGINNING = re.compile(rb'\{"v":1,"seq":([0-9]{1,20}),"prev":"([0-9a-f]{64})","t
 SEAL = re.compile(rb',"hash":"([0-9a-f]{64})"\}')
 NAME = re.compile(r"segment-([0-9]{12}|[1-9][0-9]{12,})\.jsonl")
 SEAL_BYTES = len(',"hash":""}') + 64
+TO_TIME = BEGINNING.pattern + rb'[^"]+",'
+STUB = re.compile(TO_TIME + rb'"erased":\{')
+SAID = re.compile(TO_TIME + rb'"boot":"[^"]*","event":"recovered","erasure":\{')
 
 
 class Fault(Exception):
     """The number of the first record that is wrong, and what is wrong with it."""
+
+
+class Erasures:
+    """What is left of erased records, until the record of the erasure, which must come later and fit."""
+
+    def __init__(self):
+        self.open = {}
+
+    def add(self, identity, seq, digest):
+        first, digests = self.open.setdefault(identity, (seq, []))
+        digests.append(digest)
+
+    def push(self, seq, line):
+        if STUB.match(line):
+            mark = json.loads(line)["erased"]
+            self.add(mark["by"], seq, hashlib.sha256(line).digest())
+            if "before" in mark:
+                self.add(mark["before"]["by"], seq, bytes.fromhex(mark["before"]["sha256"]))
+        elif SAID.match(line):
+            said = json.loads(line)["erasure"]
+            # Without anything left, a process died before it did what it said: nothing is missing.
+            first, digests = self.open.pop(said["id"], (seq, None))
+            digest = digests and hashlib.sha256(b"".join(digests)).hexdigest()
+            if digests and (len(digests), digest) != (said["records"], said["digest"]):
+                raise Fault(min(first, said["first"]), f"what was erased is not what record {seq} says")
+
+    def finish(self):
+        if self.open:
+            first = min(first for first, _ in self.open.values())
+            raise Fault(first, f"record {first} was erased, and no record says so")
 
 
 def link(line, expected):
@@ -34,7 +69,8 @@ def link(line, expected):
     body = line[:-SEAL_BYTES]
     if len(line) > LINE_BYTES_MAX or not seal:
         raise Fault(expected, "the line is not a whole record")
-    if hashlib.sha256(body).hexdigest().encode() != seal[1]:
+    # What is left of an erased record has the hash of what it was.
+    if not STUB.match(body) and hashlib.sha256(body).hexdigest().encode() != seal[1]:
         raise Fault(expected, "the record's hash does not fit its content")
     beginning = BEGINNING.match(body)
     if not beginning:
@@ -56,7 +92,9 @@ def snapshot(folder):
 
 
 def verify(folder, report, place):
-    seq, head = 0, b"0" * 64
+    seq, head, erasures = 0, b"0" * 64, Erasures()
+    # Nobody erases as long as the folder is held.
+    fcntl.flock(os.open(folder, os.O_RDONLY), fcntl.LOCK_SH)
     segments = snapshot(folder)
     report["segments"] = len(segments)
     for first, path, size in segments:
@@ -69,10 +107,15 @@ def verify(folder, report, place):
                     raise Fault(min(number, seq + 1), f"record {number} stands where record {seq + 1} belongs")
                 if prev != head:
                     raise Fault(max(seq, 1), "the next record does not know this one's hash")
+                try:
+                    erasures.push(number, line.removesuffix(b"\n"))
+                except (ValueError, KeyError, TypeError) as error:
+                    raise Fault(number, f"what it says of an erasure cannot be read: {error!r}") from error
                 seq, head = number, own
                 report.update(records=seq, head=head.decode(), bytes=report["bytes"] + len(line))
         if place["line"] == 0 and first > seq + 1:
             raise Fault(seq + 1, f"records {seq + 1} to {first - 1} are missing")
+    erasures.finish()
 
 
 def main(arguments):

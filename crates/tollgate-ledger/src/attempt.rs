@@ -3,12 +3,16 @@
 use std::borrow::Cow;
 
 use jiff::Timestamp;
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize, Serializer};
 
 use crate::{Event, Record};
 
 /// The status of an attempt that has not ended.
 pub const OPEN: &str = "open";
+
+/// No event has it.
+const ERASED_BIT: u16 = 1 << 15;
 
 /// One attempt, as its records tell it. What no record says is empty or none.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -57,6 +61,9 @@ pub struct Attempt {
     /// How often it was tried again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retries: Option<u64>,
+    /// Whether content of it was erased.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub erased: bool,
     /// What happened, each kind once.
     pub events: Events,
     /// When it ended.
@@ -107,6 +114,15 @@ pub struct Ruling {
 pub struct Events(pub(crate) u16);
 
 impl Events {
+    /// As the index keeps it, with a bit of its own for what is erased.
+    pub(crate) fn bits(self, erased: bool) -> u16 {
+        self.0 | if erased { ERASED_BIT } else { 0 }
+    }
+
+    pub(crate) fn is_of_erased(self) -> bool {
+        self.0 & ERASED_BIT != 0
+    }
+
     /// Whether it happened.
     pub fn has(self, event: Event) -> bool {
         self.0 & Self::bit(event) != 0
@@ -162,6 +178,7 @@ impl Attempt {
             duration_ms: None,
             answer_ms: None,
             retries: None,
+            erased: false,
             events: Events::default(),
             ended: None,
             asked: None,
@@ -177,6 +194,7 @@ impl Attempt {
         if let Some(event) = event {
             self.events = self.events.and(event);
         }
+        self.erased |= brief.erased.is_some();
         first(&mut self.call_id, brief.call_id.as_ref());
         self.parent = self.parent.take().or_else(|| owned(brief.parent.as_ref()));
         self.approval = self.approval.take().or_else(|| owned(brief.approval.as_ref()));
@@ -229,6 +247,8 @@ pub(crate) struct Text<'a>(#[serde(borrow)] pub(crate) Cow<'a, str>);
 pub(crate) struct Brief<'a> {
     pub(crate) seq: u64,
     pub(crate) time: Timestamp,
+    #[serde(default)]
+    erased: Option<IgnoredAny>,
     #[serde(borrow, default)]
     attempt: Option<Text<'a>>,
     #[serde(borrow, default)]

@@ -73,6 +73,24 @@ impl Boots {
         Ok(Boot { path, disk: Arc::clone(&self.disk), _file: file })
     }
 
+    /// A process that began within a segment began at its start: places within it change. Called within a turn at the ledger.
+    pub(crate) fn begin_at_start_of(&self, first: u64) -> io::Result<()> {
+        for name in self.disk.names(&self.path)?.iter().filter(|name| name.ends_with(".lock")) {
+            let file = match self.disk.open(&self.path.join(name), Access::Write) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                opened => opened?,
+            };
+            if start(file.as_ref())?.0 == first {
+                // Whoever reads half of it takes it for the very beginning.
+                let begin = Start { v: 1, segment: segment_name(first), offset: 0 };
+                file.set_len(0)?;
+                file.write_all_at(serde_json::to_string(&begin)?.as_bytes(), 0)?;
+                file.sync_data()?;
+            }
+        }
+        Ok(())
+    }
+
     /// The processes that ended without closing. Their locks are held now, so that nobody else recovers them too.
     /// Called within a turn at the ledger.
     pub(crate) fn dead(&self) -> io::Result<Dead> {

@@ -11,8 +11,8 @@ use tollgate_types::{
     ApprovalId, AttemptId, CallId, CallKind, Caller, Code, Digest, Permission, Pin, Repair, Risk, Status,
 };
 
-use crate::LedgerError;
 use crate::line::{self, LINE_BYTES_MAX};
+use crate::{Erasure, LedgerError};
 
 /// Repairs written out in one record; of more, only the number is said.
 const REPAIRS_MAX: usize = 64;
@@ -45,7 +45,7 @@ pub enum Event {
     Observed,
     /// A human said how an unknown attempt ended.
     Settled,
-    /// What a dead process left was put in order.
+    /// The ledger itself was put in order: what a dead process left, damage that was accepted, what was erased.
     Recovered,
     /// The ledger stops.
     Halted,
@@ -124,6 +124,9 @@ pub struct Entry {
     pub parent: Option<AttemptId>,
     /// What happened.
     pub event: Event,
+    /// What was erased, in the record that says so. It stands behind the event, where nothing else can.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub erasure: Option<Erasure>,
     /// Who asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub caller: Option<Arc<Caller>>,
@@ -191,6 +194,7 @@ impl Entry {
             call_id: call_id.clone(),
             parent: None,
             event,
+            erasure: None,
             caller: None,
             tool: None,
             kind: None,
@@ -381,7 +385,7 @@ fn is_short(text: &str) -> bool {
 }
 
 /// A text from outside, cut to what a record holds.
-fn cut(text: &str) -> Cow<'_, str> {
+pub(crate) fn cut(text: &str) -> Cow<'_, str> {
     if is_short(text) {
         return Cow::Borrowed(text);
     }

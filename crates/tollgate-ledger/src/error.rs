@@ -109,6 +109,12 @@ pub enum LedgerError {
         /// The last one that is covered.
         size: u64,
     },
+    /// More is asked for than is erased at once.
+    #[error("more than {most} attempts are asked for")]
+    TooMany {
+        /// How many are.
+        most: usize,
+    },
     /// Damage cannot be accepted while others write.
     #[error("other processes have the damaged ledger open")]
     InUse,
@@ -141,6 +147,7 @@ impl LedgerError {
                 Some("the first call makes it: `tollgate call calculate '{\"expression\": \"1 + 1\"}'`")
             }
             Self::Index { .. } => Some("delete `audit/index.sqlite` in the data folder; it is made again"),
+            Self::TooMany { .. } => Some("ask for a shorter time, and again for the next"),
             Self::InUse => Some("stop them first: each has a file in `boot/`"),
             Self::NotACheckpoint { .. } | Self::TooLarge { .. } | Self::Closed => None,
         }

@@ -175,7 +175,8 @@ fn row(found: &Found) -> [Cell; COLUMNS.len()] {
     ]
 }
 
-/// The JSON of a member that at most one record of an attempt has.
+/// The JSON of a member that at most one record of an attempt has; `erased`, which is no JSON, where it may have been one.
 fn said(found: &Found, key: &str) -> Option<String> {
-    found.records.iter().find_map(|record| record.get(key)).map(ToString::to_string)
+    let said = found.records.iter().find_map(|record| record.get(key)).map(ToString::to_string);
+    said.or_else(|| found.attempt.erased.then(|| "erased".to_owned()))
 }

@@ -113,6 +113,15 @@ impl Filter {
         self.range()
     }
 
+    /// Asks for what came in before a time, as [`Filter::set`] takes times. A day that it names is not within.
+    ///
+    /// # Errors
+    /// When the text cannot be meant.
+    pub fn set_before(&mut self, text: &str, now: &ZonedDateTime) -> Result<(), FilterError> {
+        self.until = Some(time("before", text, now, Edge::Begin)?);
+        self.range()
+    }
+
     fn range(&self) -> Result<(), FilterError> {
         match (self.since, self.until) {
             (Some(since), Some(until)) if since >= until => Err(FilterError::new(

@@ -19,7 +19,7 @@ use tollgate_types::limits::LEDGER_LOCK_WAIT_MS;
 use crate::LedgerError;
 use crate::disk::{open_regular, private_file};
 use crate::line::Head;
-use crate::lines::Lines;
+use crate::lines::hash_before;
 use crate::segment::Folder;
 use batch::Batch;
 use tables::{INDICES, Position, TABLES, VERSION};
@@ -31,8 +31,6 @@ pub use find::{Cursor, FOUND_MAX, Found, Page, View};
 const STATEMENT_WAIT: Duration = Duration::from_millis(100);
 /// How often it is asked whether another process still goes on catching up, before it counts as stuck.
 const STUCK_TRIES_MAX: u32 = 300;
-/// The end of a line: `,"hash":"`, 64 digits, `"}` and the line feed.
-const SEAL_BYTES: u64 = 76;
 /// Pages of the index in memory, in KiB.
 const CACHE_KIB: i64 = 8 * 1024;
 
@@ -215,11 +213,15 @@ impl Index {
     /// Whether the record before `position` is still the one that was read there: else this is another ledger.
     fn check(&self, position: &Position) -> Result<(), Trouble> {
         let file = self.folder.open_to_read(position.segment).map_err(|_| Trouble::Stale)?;
-        let start = position.offset.checked_sub(SEAL_BYTES).ok_or(Trouble::Stale)?;
-        let mut lines = Lines::new(file.as_ref(), start, position.offset);
-        let line = lines.next().map_err(LedgerError::io("be read"))?.filter(|line| line.is_whole);
-        let hash = line.and_then(|line| crate::line::hash_said(line.bytes));
+        let hash = hash_before(file.as_ref(), position.offset).map_err(LedgerError::io("be read"))?;
         if hash == Some(position.hash) { Ok(()) } else { Err(Trouble::Stale) }
+    }
+
+    /// Removes the file of an index that holds what is not to be held any more. Whoever has it open finds that out.
+    pub(crate) fn forget(folder: &Folder) {
+        if let Ok(meta) = fs::symlink_metadata(folder.index_path()) {
+            remove(folder, (meta.dev(), meta.ino()));
+        }
     }
 
     /// Uses the index as it is at one moment, and once more a new one where this one turns out to be stale.

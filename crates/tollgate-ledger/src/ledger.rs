@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use tollgate_types::{BootId, Clock, limits, uuid_v7};
 
@@ -30,17 +31,17 @@ use crate::{Checkpointing, Entry, LedgerError, OnDamage, Recovery};
 /// Closing happens on drop: what is not on the disk is synced, and the process's boot file is removed, unless an attempt
 /// has no end yet; then the next opener finds it there and ends the attempt.
 pub struct Ledger {
-    appender: Arc<Appender>,
+    pub(crate) appender: Arc<Appender>,
     line: Option<JoinHandle<()>>,
     synced: Arc<Synced>,
-    folder: Folder,
-    boots: Boots,
+    pub(crate) folder: Folder,
+    pub(crate) boots: Boots,
     boot: Boot,
     id: BootId,
     checkpoints: watch::Receiver<Option<Arc<str>>>,
-    clock: Arc<dyn Clock>,
-    lock_wait_ms: u64,
-    sandbox: Option<&'static str>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) lock_wait_ms: u64,
+    pub(crate) sandbox: Option<&'static str>,
     reads: Durability,
     is_closed: bool,
 }
@@ -70,6 +71,8 @@ impl Seq {
 pub struct Options {
     /// A segment's length at which the next one begins.
     pub segment_bytes_max: u64,
+    /// How old a segment's first record is when the next one begins; none for no matter how old.
+    pub segment_age_max: Option<Duration>,
     /// How long an append waits for its turn.
     pub lock_wait_ms: u64,
     /// The isolation that this process gives to what it runs, said by every record that does not say its own.
@@ -88,6 +91,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             segment_bytes_max: limits::SEGMENT_BYTES_MAX,
+            segment_age_max: None,
             lock_wait_ms: limits::LEDGER_LOCK_WAIT_MS,
             sandbox: None,
             checkpointing: Checkpointing::default(),
@@ -252,18 +256,23 @@ impl Ledger {
         tell(&recovery).map_err(LedgerError::io("hand on what dead processes left"))?;
         let has_notes = self.appender.writer().has_notes();
         if has_notes || !batch.is_empty() {
-            let now = self.clock.now();
-            let written = self.appender.in_turn(|writer| writer.append(&batch, now, Pace::Blocking))??;
-            let written = written.ok_or(LedgerError::Busy { waited_ms: self.lock_wait_ms })?;
-            let syncing = LedgerError::io("sync what it recovered");
-            self.synced.commit(&written.segment, written.end, For::Records).map_err(syncing)?;
-            self.appender.signing.wrote(written.seq);
+            self.write_through(&batch, "sync what it recovered")?;
         }
         for boot in dead {
             boot.leave().map_err(LedgerError::io("remove the boot file of a dead process"))?;
         }
         recovery.torn_bytes = self.appender.writer().torn_bytes();
         Ok(recovery)
+    }
+
+    /// Writes records about the ledger itself on the caller's own thread. They are on the disk when this returns.
+    pub(crate) fn write_through(&self, batch: &Batch, doing: &'static str) -> Result<(), LedgerError> {
+        let now = self.clock.now();
+        let written = self.appender.in_turn(|writer| writer.append(batch, now, Pace::Blocking))??;
+        let written = written.ok_or(LedgerError::Busy { waited_ms: self.lock_wait_ms })?;
+        self.synced.commit(&written.segment, written.end, For::Records).map_err(LedgerError::io(doing))?;
+        self.appender.signing.wrote(written.seq);
+        Ok(())
     }
 
     /// Syncs what is left, signs a last checkpoint over it, and takes this process's mark away.

@@ -14,6 +14,9 @@
 //! happens: a checkpoint. With one that was kept elsewhere, [`verify_with`] finds a ledger that was cut or written anew.
 //! [`prove`] shows one record to somebody who has nothing but the verifier key.
 //!
+//! [`Ledger::erase`] takes the content of records away and keeps their hashes, so that chain, tree and proofs hold; that
+//! it may be missing is said by a record.
+//!
 //! ```
 //! use std::sync::Arc;
 //! use tollgate_ledger::{Durability, Entry, Event, Ledger, LedgerError};
@@ -38,6 +41,7 @@ mod checkpoints;
 mod claims;
 mod disk;
 mod entry;
+mod erase;
 mod error;
 mod export;
 mod filter;
@@ -53,9 +57,11 @@ mod prove;
 mod read;
 mod record;
 mod recover;
+mod rewriting;
 mod schedule;
 mod segment;
 mod signing;
+mod stub;
 mod summary;
 mod sync;
 mod synced;
@@ -68,6 +74,7 @@ mod writer;
 pub use attempt::{Asker, Attempt, Events, OPEN, Ruling};
 pub use disk::{Access, Disk, DiskFile, FileState, Sealing, SystemDisk};
 pub use entry::{Abridged, DecisionRef, Entry, Event, OutcomeRef, ToolRef, abridge, abridge_json};
+pub use erase::{ERASED_ATTEMPTS_MAX, Erasable, EraseOrder, Erased, would_erase};
 pub use error::LedgerError;
 pub use export::ExportFormat;
 pub use filter::{Filter, FilterError};
@@ -81,5 +88,6 @@ pub use read::{Follower, Records, TAIL_RECORDS_MAX, attempt_records, read, tail,
 pub use record::Record;
 pub use recover::{OpenAttempt, Recovery};
 pub use schedule::Checkpointing;
+pub use stub::{Erasure, Level};
 pub use summary::{Approvals, Bin, Count, Refusal, Summary, ToolTimes};
-pub use verify::{Covered, Fault, FaultKind, Report, Trust, verify, verify_with};
+pub use verify::{Covered, ErasedRecords, Fault, FaultKind, Report, Trust, verify, verify_with};

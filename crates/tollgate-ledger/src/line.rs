@@ -10,6 +10,7 @@ const PREV: &[u8] = br#","prev":""#;
 const TIME: &[u8] = br#"","time":""#;
 const HASH: &[u8] = br#","hash":""#;
 const END: &[u8] = br#""}"#;
+const ERASED: &[u8] = br#"","erased":{"#;
 const HASH_CHARS: usize = 64;
 
 /// A hash as it stands in a line: lower-case hex.
@@ -80,7 +81,8 @@ pub(crate) fn seal(out: &mut Vec<u8>, head: &Head, time: &str, boot: &str, field
 /// Checks one line, given without its line break.
 pub(crate) fn parse(line: &[u8]) -> Result<Link, Flaw> {
     let (body, hash) = unseal(line).ok_or(Flaw::Unsealed)?;
-    if hash_of(body) != hash {
+    // A stub has the hash of what it was; whether it may be one, a record says.
+    if !is_stub(body) && hash_of(body) != hash {
         return Err(Flaw::Changed);
     }
     let (seq, prev) = beginning(body).ok_or(Flaw::Foreign)?;
@@ -97,6 +99,20 @@ pub(crate) fn peek(line: &[u8]) -> Option<Link> {
     let (body, hash) = unseal(line)?;
     let (seq, prev) = beginning(body)?;
     Some(Link { prev, head: Head { seq, hash } })
+}
+
+/// Whether a line is what was left of an erased record.
+pub(crate) fn is_stub(line: &[u8]) -> bool {
+    parts(line).is_some_and(|(_, time, members)| !time.is_empty() && members.starts_with(ERASED))
+}
+
+/// A line up to its time, the time, and what follows from the time's closing quotation mark on.
+pub(crate) fn parts(line: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
+    let digits = line.strip_prefix(SEQ)?.iter().position(|byte| !byte.is_ascii_digit())?;
+    let start = SEQ.len() + digits + PREV.len() + HASH_CHARS + TIME.len();
+    let (opening, rest) = line.split_at_checked(start).filter(|(opening, _)| opening.ends_with(TIME))?;
+    let (time, members) = rest.split_at_checked(rest.iter().position(|byte| *byte == b'"')?)?;
+    Some((opening, time, members))
 }
 
 /// The bytes that a hash stands for: what a leaf of the tree is made of.

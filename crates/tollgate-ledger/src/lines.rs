@@ -4,7 +4,7 @@ use std::borrow::Borrow;
 use std::io::{self, BufRead, BufReader, Read};
 
 use crate::disk::Opened;
-use crate::line::{self, Flaw, Head, LINE_BYTES_MAX, Link};
+use crate::line::{self, Flaw, Hash, Head, LINE_BYTES_MAX, Link};
 
 const BUFFER_BYTES: usize = 128 * 1024;
 
@@ -108,6 +108,16 @@ pub(crate) fn is_torn(file: &Opened, from: u64, to: u64) -> io::Result<bool> {
         has_zero |= line.bytes.contains(&0);
     }
     Ok(has_zero || !has_end)
+}
+
+/// The hash that the line ending at `end` says it has.
+pub(crate) fn hash_before(file: &Opened, end: u64) -> io::Result<Option<Hash>> {
+    /// `,"hash":"`, 64 digits, `"}` and the line feed.
+    const SEAL_BYTES: u64 = 76;
+    let Some(start) = end.checked_sub(SEAL_BYTES) else { return Ok(None) };
+    let mut lines = Lines::new(file, start, end);
+    let line = lines.next()?.filter(|line| line.is_whole);
+    Ok(line.and_then(|line| line::hash_said(line.bytes)))
 }
 
 /// The number, from 1, of the line that begins at `position`.

@@ -5,7 +5,8 @@ use std::io;
 use std::path::Path;
 
 use crate::disk::Opened;
-use crate::lines::Lines;
+use crate::line::{self, Head};
+use crate::lines::{Lines, hash_before};
 use crate::segment::{Folder, segment_name};
 use crate::{Filter, LedgerError, Record};
 
@@ -152,7 +153,7 @@ fn last(
             break;
         }
     }
-    let mut follower = Follower { folder, first: start.0, offset: start.1 };
+    let mut follower = Follower { folder, first: start.0, offset: start.1, last: None };
     let mut records = VecDeque::new();
     loop {
         let new = follower.poll_new()?;
@@ -190,6 +191,8 @@ pub struct Follower {
     folder: Folder,
     first: u64,
     offset: u64,
+    /// The record before that offset, once one was given.
+    last: Option<Head>,
 }
 
 impl Follower {
@@ -214,11 +217,7 @@ impl Follower {
     fn read_on(&mut self, records: &mut Vec<Record>) -> Result<(), LedgerError> {
         let file = self.folder.open_to_read(self.first).map_err(reading)?;
         let len = file.len().map_err(reading)?;
-        if len < self.offset {
-            let (seq, segment) = (self.first, segment_name(self.first));
-            let message = "records that were read are gone";
-            return Err(LedgerError::Damaged { seq, segment, line: 0, message });
-        }
+        self.find_again(file.as_ref(), len)?;
         let mut lines = Lines::new(file.as_ref(), self.offset, len);
         while records.len() < POLL_RECORDS_MAX {
             match lines.next().map_err(reading)? {
@@ -230,6 +229,7 @@ impl Follower {
                         line: crate::lines::line_number(file.as_ref(), line.start).unwrap_or_default(),
                         message: "the line is not a record",
                     })?;
+                    self.last = line::hash_said(line.bytes).map(|hash| Head { seq: record.seq(), hash });
                     records.push(record);
                     self.offset = lines.position();
                 }
@@ -237,5 +237,23 @@ impl Follower {
             }
         }
         Ok(())
+    }
+
+    /// Where records were erased, those behind them stand elsewhere.
+    fn find_again(&mut self, file: &Opened, len: u64) -> Result<(), LedgerError> {
+        let is_here = |hash| hash_before(file, self.offset).map(|found| found == Some(hash));
+        let Some(last) = self.last.filter(|_| self.offset > 0) else { return Ok(()) };
+        if len >= self.offset && is_here(last.hash).map_err(reading)? {
+            return Ok(());
+        }
+        let mut lines = Lines::new(file, 0, len);
+        while let Some(line) = lines.next().map_err(reading)? {
+            if line.is_whole && line::peek(line.bytes).is_some_and(|link| link.head == last) {
+                self.offset = lines.position();
+                return Ok(());
+            }
+        }
+        let (seq, segment) = (self.first, segment_name(self.first));
+        Err(LedgerError::Damaged { seq, segment, line: 0, message: "records that were read are gone" })
     }
 }

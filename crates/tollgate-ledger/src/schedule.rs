@@ -48,6 +48,13 @@ pub(crate) struct State {
     pub(crate) refusal: Option<LedgerError>,
 }
 
+impl State {
+    /// There is nobody who would sign.
+    pub(crate) fn closed() -> Self {
+        Self { failing: Some(Arc::new(LedgerError::Closed)), refusal: None }
+    }
+}
+
 /// A notary and its times.
 pub(crate) struct Schedule {
     notary: Notary,

@@ -67,15 +67,22 @@ impl Signing {
 
     /// Asks for a checkpoint over all that was written, now.
     pub(crate) async fn sign_now(&self) -> State {
+        self.ask().await.unwrap_or_else(|_| State::closed())
+    }
+
+    /// The same, for a thread that may wait.
+    pub(crate) fn sign_now_blocking(&self) -> State {
+        self.ask().blocking_recv().unwrap_or_else(|_| State::closed())
+    }
+
+    fn ask(&self) -> oneshot::Receiver<State> {
         let (sender, receiver) = oneshot::channel();
-        {
-            let mut work = self.shared.work();
-            if !work.is_gone {
-                work.asking.push(sender);
-            }
-            self.shared.wake.notify_one();
+        let mut work = self.shared.work();
+        if !work.is_gone {
+            work.asking.push(sender);
         }
-        receiver.await.unwrap_or_else(|_| State { failing: Some(Arc::new(LedgerError::Closed)), refusal: None })
+        self.shared.wake.notify_one();
+        receiver
     }
 
     /// Says that there are so many records, which a checkpoint is to cover.

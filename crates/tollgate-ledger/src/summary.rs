@@ -27,6 +27,9 @@ pub struct Summary {
     pub last: Option<Timestamp>,
     /// How many attempts there were.
     pub attempts: u64,
+    /// Of how many of them content was erased.
+    #[serde(skip_serializing_if = "is_none")]
+    pub erased: u64,
     /// How they ended.
     pub statuses: Vec<Count>,
     /// By tool, with how long those took that were started.
@@ -122,6 +125,12 @@ pub struct Bin {
     pub open: u64,
 }
 
+// serde hands over the field itself.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]
+fn is_none(count: &u64) -> bool {
+    *count == 0
+}
+
 fn moment(micros: i64) -> Option<Timestamp> {
     Timestamp::from_microsecond(micros).ok()
 }
@@ -214,6 +223,7 @@ impl Index {
 #[derive(Default)]
 struct Tally {
     attempts: u64,
+    erased: u64,
     statuses: BTreeMap<String, u64>,
     tools: BTreeMap<String, ToolTally>,
     callers: BTreeMap<String, u64>,
@@ -236,14 +246,19 @@ impl Tally {
     fn add(&mut self, kind: &Kind) {
         let count = kind.count;
         self.attempts += count;
-        let tool = self.tools.entry(kind.tool.clone()).or_default();
+        self.erased += if kind.events.is_of_erased() { count } else { 0 };
+        let name = |name: &String| match name.as_str() {
+            "" if kind.events.is_of_erased() => "erased".to_owned(),
+            name => name.to_owned(),
+        };
+        let tool = self.tools.entry(name(&kind.tool)).or_default();
         tool.count += count;
         tool.done += if kind.status == "done" { count } else { 0 };
         tool.refused += if kind.status == "refused" { count } else { 0 };
         tool.durations.merge(&kind.durations);
         *self.statuses.entry(kind.status.clone()).or_default() += count;
-        *self.callers.entry(kind.caller.clone()).or_default() += count;
-        *self.roles.entry(kind.role.clone()).or_default() += count;
+        *self.callers.entry(name(&kind.caller)).or_default() += count;
+        *self.roles.entry(name(&kind.role)).or_default() += count;
         if !kind.code.is_empty() {
             *self.codes.entry(kind.code.clone()).or_default() += count;
         }
@@ -283,6 +298,7 @@ impl Tally {
             first,
             last,
             attempts: self.attempts,
+            erased: self.erased,
             statuses: counts(self.statuses),
             tools,
             callers: counts(self.callers),

@@ -13,6 +13,7 @@ use crate::line::{self, Flaw, Head, LINE_BYTES_MAX, Link};
 use crate::lines::Lines;
 use crate::note::VerifierKey;
 use crate::segment::{Folder, segment_name};
+use crate::stub::{Erasures, Trace};
 use crate::tree::{self, Frontier};
 use crate::turn::{Turn, patiently};
 
@@ -44,10 +45,24 @@ pub struct Report {
     pub head: String,
     /// Files with what was cut off when a process died.
     pub torn_files: usize,
+    /// What was erased, as the ledger itself says; none where nothing was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub erased: Option<ErasedRecords>,
     /// What the checkpoints cover; none for a ledger from before there were any.
     pub checkpoints: Option<Covered>,
     /// The first thing that is wrong.
     pub fault: Option<Fault>,
+}
+
+/// What was erased.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct ErasedRecords {
+    /// Records of which only a part, or only the place in the chain, is left.
+    pub records: u64,
+    /// Records that say what was erased, by whom and why.
+    pub erasures: u64,
+    /// Of those, how many a process died over before it did what it said. The next erasure does it.
+    pub undone: u64,
 }
 
 /// What the checkpoints cover.
@@ -97,6 +112,8 @@ pub enum FaultKind {
     /// The last line is not finished: a process died while writing, or the file was cut; opening the ledger mends it. Or
     /// a checkpoint covers more records than there are.
     Truncated,
+    /// Content is missing, and no record says that it was erased; or what was left of it was changed.
+    Erased,
     /// The chain is whole, and is not the one that was signed.
     Rewritten,
     /// A checkpoint was changed, removed, put in, or signed by somebody else.
@@ -118,9 +135,14 @@ pub fn verify(data_dir: &Path) -> Result<Report, LedgerError> {
 /// As [`verify`]; [`LedgerError::NoKey`] when there are checkpoints and no key to verify them with.
 pub fn verify_with(data_dir: &Path, trust: &Trust) -> Result<Report, LedgerError> {
     let folder = Folder::of(data_dir);
+    folder.existing_segments()?;
+    // Nobody erases meanwhile.
+    let still = folder.to_keep_still().map_err(LedgerError::io("be read"))?;
+    let _still = patiently(LEDGER_LOCK_WAIT_MS, || Turn::take_to_read(&still))?;
     let claims = Claims::read(&folder, trust)?;
     let mut walker = Walker::snapshot(&folder)?;
-    let segments = walker.left.len();
+    let firsts: Vec<u64> = walker.left.iter().map(|(first, _)| *first).collect();
+    let mut erasures = Erasures::default();
     let mut trail = Trail { before: Head::GENESIS, head: Head::GENESIS, place: Place::default() };
     let mut tree = Tree::new(claims);
     let mut bytes = 0;
@@ -132,23 +154,32 @@ pub fn verify_with(data_dir: &Path, trust: &Trust) -> Result<Report, LedgerError
             Ok(link) if link.follows(&trail.head) && found.has_its_name(link.head.seq) => {
                 trail = Trail { before: trail.head, head: link.head, place: found.place };
                 bytes += found.bytes;
-                fault = tree.push(&link.head);
+                let unsaid = erasures.push(link.head.seq, &found.trace);
+                fault = tree.push(&link.head).or_else(|| unsaid.map(|unsaid| erased(unsaid, &firsts)));
             }
             Ok(_) | Err(_) => fault = Some(explain(&trail, &found, &mut walker)?),
         }
     }
     let fault = fault.or_else(|| walker.missing_end(&trail.head));
+    let fault = fault.or_else(|| erasures.unsaid().map(|unsaid| erased(unsaid, &firsts)));
     let (checkpoints, fault) = tree.finish(fault, trail.head.seq);
     Ok(Report {
         ok: fault.is_none(),
         records: trail.head.seq,
-        segments,
+        segments: firsts.len(),
         bytes,
         head: trail.head.hash.map(char::from).iter().collect(),
         torn_files: folder.torn_files().map_err(LedgerError::io("list its files"))?,
+        erased: erasures.sum(),
         checkpoints,
         fault,
     })
+}
+
+/// The fault at a record that is erased and should not be. All before it are there, so that its place follows from its number.
+fn erased((seq, message): (u64, String), firsts: &[u64]) -> Fault {
+    let first = firsts.iter().copied().rfind(|first| *first <= seq).unwrap_or(1);
+    Place { first, line: (seq + 1).saturating_sub(first) }.fault(FaultKind::Erased, seq, message)
 }
 
 /// The tree of the records that were read, and what the checkpoints say of it.
@@ -239,10 +270,10 @@ impl Place {
 }
 
 /// One line, as far as the chain is concerned.
-#[derive(Clone, Copy)]
 struct Found {
     place: Place,
     link: Result<Link, Flaw>,
+    trace: Trace,
     bytes: u64,
     is_unfinished: bool,
 }
@@ -304,9 +335,15 @@ impl Walker {
             match lines.next().map_err(reading("be read"))? {
                 None => self.lines = None,
                 Some(line) => {
+                    let traced = line.link().and_then(|link| Ok((link, Trace::of(line.bytes)?)));
+                    let (link, trace) = match traced {
+                        Ok((link, trace)) => (Ok(link), trace),
+                        Err(flaw) => (Err(flaw), Trace::None),
+                    };
                     return Ok(Some(Found {
                         place: *place,
-                        link: line.link(),
+                        link,
+                        trace,
                         bytes: line.bytes.len() as u64 + 1,
                         is_unfinished: !line.is_whole && line.bytes.len() <= LINE_BYTES_MAX,
                     }));

@@ -1,7 +1,9 @@
 //! The end of the chain in memory, and how records are put behind it. Every method is called within a turn at the
 //! ledger: no other process writes meanwhile.
 
+use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use tollgate_types::BootId;
@@ -9,6 +11,7 @@ use tollgate_types::BootId;
 use crate::LedgerError;
 use crate::entry::{Batch, Entry, Event};
 use crate::line::{self, Head};
+use crate::lines::Lines;
 use crate::segment::{Folder, Segment};
 use crate::synced::{For, Synced};
 use crate::tail::{self, Tail};
@@ -36,6 +39,14 @@ pub(crate) struct Written {
     pub(crate) seq: u64,
 }
 
+/// What a segment holds at most; then the next one begins.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SegmentMax {
+    pub(crate) bytes: u64,
+    /// Of its first record.
+    pub(crate) age: Option<Duration>,
+}
+
 pub(crate) struct Writer {
     folder: Folder,
     synced: Arc<Synced>,
@@ -43,7 +54,9 @@ pub(crate) struct Writer {
     /// Where the last known record ends.
     end: u64,
     head: Head,
-    segment_bytes_max: u64,
+    segment_max: SegmentMax,
+    /// When the segment's first record was written, once that was looked at.
+    begun: Option<Timestamp>,
     /// `,"boot":"…"`.
     boot: String,
     /// Records of what was found out on the way, written before the next ones.
@@ -58,7 +71,7 @@ impl Writer {
     pub(crate) fn open(
         folder: Folder,
         boot: &BootId,
-        segment_bytes_max: u64,
+        segment_max: SegmentMax,
         tail: Option<Tail>,
     ) -> Result<Self, LedgerError> {
         let tail = match tail {
@@ -79,7 +92,8 @@ impl Writer {
             segment: Arc::new(segment),
             end,
             head,
-            segment_bytes_max,
+            segment_max,
+            begun: None,
             boot: format!(r#","boot":"{boot}""#),
             notes: Batch::default(),
             torn_bytes: 0,
@@ -126,7 +140,7 @@ impl Writer {
         if self.is_closed {
             return Err(LedgerError::Closed);
         }
-        if !self.catch_up(pace)? {
+        if !self.catch_up(now, pace)? {
             return Ok(None);
         }
         let time = format!("{now:.6}");
@@ -154,10 +168,10 @@ impl Writer {
     }
 
     /// Learns what other processes did since the last turn. False when that would be too slow for `pace`.
-    fn catch_up(&mut self, pace: Pace) -> Result<bool, LedgerError> {
+    fn catch_up(&mut self, now: Timestamp, pace: Pace) -> Result<bool, LedgerError> {
         loop {
             let state = self.segment.state().map_err(LedgerError::io("look at its segment"))?;
-            let is_full = state.is_sealed || self.end >= self.segment_bytes_max;
+            let is_full = state.is_sealed || self.end >= self.segment_max.bytes || self.is_old(now)?;
             if self.segment.is_poisoned() || state.is_removed {
                 if pace == Pace::Inline {
                     return Ok(false);
@@ -203,6 +217,7 @@ impl Writer {
         }
         let len = tail.len;
         (self.segment, self.head, self.end) = (Arc::new(tail.segment), tail.head, tail.end);
+        self.begun = None;
         self.cut_torn(len)
     }
 
@@ -214,6 +229,25 @@ impl Writer {
         self.jump()
     }
 
+    /// Whether the segment's first record is older than one may be. What is no record is for others to find.
+    fn is_old(&mut self, now: Timestamp) -> Result<bool, LedgerError> {
+        let Some(max) = self.segment_max.age.filter(|_| self.end > 0) else { return Ok(false) };
+        let begun = match self.begun {
+            Some(begun) => begun,
+            None => {
+                let begun = first_time(&self.segment, self.end).map_err(LedgerError::io("look at its segment"))?;
+                *self.begun.insert(begun.unwrap_or(now))
+            }
+        };
+        Ok(Duration::try_from(now.duration_since(begun)).is_ok_and(|age| age >= max))
+    }
+
+    /// Begins the next segment although this one is not full; an empty one is as good.
+    pub(crate) fn begin_segment(&mut self, now: Timestamp) -> Result<(), LedgerError> {
+        self.catch_up(now, Pace::Blocking)?;
+        if self.end > 0 { self.rotate() } else { Ok(()) }
+    }
+
     /// Goes on to the next segment, which another process may have begun.
     fn rotate(&mut self) -> Result<(), LedgerError> {
         // INVARIANT: a segment is on the disk before the next one exists, and sealed before it gets a record.
@@ -221,7 +255,7 @@ impl Writer {
         self.synced.commit(&self.segment, self.end, For::Rotation).map_err(syncing)?;
         self.segment.seal().map_err(LedgerError::io("seal a full segment"))?;
         let next = self.folder.open_or_create(self.head.seq + 1).map_err(LedgerError::io("create a segment"))?;
-        (self.segment, self.end) = (Arc::new(next), 0);
+        (self.segment, self.end, self.begun) = (Arc::new(next), 0, None);
         Ok(())
     }
 
@@ -250,6 +284,14 @@ impl Writer {
     }
 }
 
+/// When the first record of a segment was written.
+fn first_time(segment: &Segment, end: u64) -> io::Result<Option<Timestamp>> {
+    let mut lines = Lines::new(segment.file.as_ref(), 0, end);
+    let line = lines.next()?;
+    let time = line.as_ref().and_then(|line| line::parts(line.bytes)).map(|(_, time, _)| time);
+    Ok(time.and_then(|time| std::str::from_utf8(time).ok()?.parse().ok()))
+}
+
 #[cfg(test)]
 mod tests {
     use tollgate_types::{AttemptId, CallId};
@@ -266,7 +308,7 @@ mod tests {
     fn writer(folder: &tempfile::TempDir) -> Writer {
         let folder = Folder::create(Arc::new(SystemDisk), folder.path()).unwrap();
         let tail = tail::find(&folder).unwrap();
-        Writer::open(folder, &BootId::new("b"), 1 << 20, tail).unwrap()
+        Writer::open(folder, &BootId::new("b"), SegmentMax { bytes: 1 << 20, age: None }, tail).unwrap()
     }
 
     #[test]
@@ -312,12 +354,12 @@ mod tests {
         let mut fill = |bytes: u64| {
             let goal = busy.end + bytes;
             while busy.end < goal && busy.segment.first == 1 {
-                busy.segment_bytes_max = u64::MAX;
+                busy.segment_max.bytes = u64::MAX;
                 busy.append(&batch, Timestamp::UNIX_EPOCH, Pace::Blocking).unwrap();
             }
             busy.head.seq
         };
-        idle.segment_bytes_max = u64::MAX;
+        idle.segment_max.bytes = u64::MAX;
         let seq = fill(FOLLOW_INLINE_BYTES_MAX + 1);
         assert_eq!(append(&mut idle, Pace::Inline).unwrap(), None);
         assert_eq!(append(&mut idle, Pace::Blocking).unwrap(), Some(seq + 1));

@@ -142,6 +142,9 @@ fn unmapped(attempt: &Attempt) -> Value {
     if let Some(duration) = attempt.duration_ms {
         unmapped.insert("duration_ms".to_owned(), Value::from(duration));
     }
+    if attempt.erased {
+        unmapped.insert("erased".to_owned(), Value::from(true));
+    }
     unmapped.insert("was_started".to_owned(), Value::from(attempt.events.has(Event::Started)));
     Value::Object(unmapped)
 }

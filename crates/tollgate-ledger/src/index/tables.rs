@@ -11,7 +11,7 @@ use crate::attempt::Attempt;
 use crate::line::Hash;
 
 /// The format that this program writes. Another one is made anew.
-pub(super) const VERSION: i64 = 1;
+pub(super) const VERSION: i64 = 2;
 
 /// `kind.first` and `kind.last` only bound the times of its attempts, in microseconds.
 pub(super) const TABLES: &str = "
@@ -194,7 +194,7 @@ impl Names {
             *slot = self.word(connection, word)?;
         }
         if let Some(events) = key.last_mut() {
-            *events = i64::from(attempt.events.0);
+            *events = i64::from(attempt.events.bits(attempt.erased));
         }
         let place = match self.kinds.get(&key) {
             Some(place) => *place,

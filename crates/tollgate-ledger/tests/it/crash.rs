@@ -88,7 +88,7 @@ fn killed_processes_lose_nothing_that_was_acknowledged_and_every_open_attempt_is
         assert!(acknowledged.is_subset(&written), "lost: {:?}", acknowledged.difference(&written));
         let report = verify(folder.path()).unwrap();
         assert!(report.ok && report.checkpoints.as_ref().unwrap().unproven == 0, "{report:?}");
-        proof::check_checkpoints(folder.path());
+        checkpoints::check_checkpoints(folder.path());
         let (_, again) = open(folder.path());
         assert!(again.unknown.is_empty() && again.never_started.is_empty() && again.torn_bytes == 0, "told once");
     }

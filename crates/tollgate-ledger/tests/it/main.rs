@@ -3,15 +3,19 @@
 #![expect(clippy::indexing_slicing, reason = "a test may stop at the first surprise")]
 
 mod chain;
+mod checkpoints;
 mod crash;
 mod damage;
 mod disk;
+mod erase;
+mod erase_steps;
 mod export;
 mod index;
 mod laws;
 mod processes;
 mod proof;
 mod reading;
+mod rotate;
 mod stopped;
 
 use std::fs;

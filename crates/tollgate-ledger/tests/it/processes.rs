@@ -84,7 +84,7 @@ fn twenty_processes_at_once_keep_one_chain() {
     println!("{strict} strict appends, and {} syncs of all kinds", syncs(folder.path()));
     let report = verify(folder.path()).unwrap();
     assert!(report.ok && report.segments > 5, "{report:?}");
-    let sizes = proof::check_checkpoints(folder.path());
+    let sizes = checkpoints::check_checkpoints(folder.path());
     assert!(sizes.len() > 10 && sizes.last() == Some(&report.records), "one sequence of all: {sizes:?}");
     assert_eq!(fs::read_dir(folder.path().join("boot")).unwrap().count(), 0);
 }

@@ -68,7 +68,10 @@ const NEIGHBOURS: &[(&str, Cover)] = &[
     ("T077", Test("tollgate-ledger/tests/it/disk.rs", "a_full_disk_refuses_and_works_again_without_a_restart")),
     (
         "T078",
-        Test("tollgate-ledger/tests/it/proof.rs", "what_was_kept_elsewhere_finds_a_cut_a_rollback_and_another_key"),
+        Test(
+            "tollgate-ledger/tests/it/checkpoints.rs",
+            "what_was_kept_elsewhere_finds_a_cut_a_rollback_and_another_key",
+        ),
     ),
     ("T080", Test("tollgate-guard/tests/it/redact.rs", "trees_lose_what_stands_under_a_name")),
     (
