@@ -14,9 +14,9 @@ use crate::stored;
 /// The operator's desk on one data folder.
 #[derive(Clone)]
 pub struct Operator {
-    ledger: Arc<Ledger>,
-    store: Store,
-    clock: Arc<dyn Clock>,
+    pub(crate) ledger: Arc<Ledger>,
+    pub(crate) store: Store,
+    pub(crate) clock: Arc<dyn Clock>,
 }
 
 /// Why an operator's word could not be taken.

@@ -231,7 +231,10 @@ fn options(loaded: &Loaded, sandbox: &'static str, on_damage: OnDamage) -> Resul
     let idle_ms = u64::try_from(loaded.checkpoint_idle()?.as_millis()).unwrap_or(u64::MAX);
     let checkpointing = Checkpointing { idle_ms, ..Checkpointing::default() };
     let reads = loaded.config.audit.reads.into();
-    Ok(Options { sandbox: Some(sandbox), checkpointing, on_damage, reads, ..Options::default() })
+    let (segment_age_max, segment_bytes_max) = loaded.rotation()?;
+    loaded.retention()?;
+    let sandbox = Some(sandbox);
+    Ok(Options { segment_age_max, segment_bytes_max, sandbox, checkpointing, on_damage, reads, ..Options::default() })
 }
 
 /// The record and the state, after what dead processes left was taken over.

@@ -60,8 +60,8 @@ pub use tollgate_agent as agent;
 pub use tollgate_catalog::{Catalog, Lanes, Schedule};
 pub use tollgate_gate as gate;
 pub use tollgate_gate::{
-    BudgetReport, FailureReport, Gate, Operator, OperatorError, RungReport, SourceReport, SystemClock, Verdict,
-    current_attempt,
+    BudgetReport, Erasing, FailureReport, Gate, Operator, OperatorError, Retention, RungReport, SourceReport,
+    SystemClock, Verdict, current_attempt,
 };
 pub use tollgate_guard::check as check_url;
 pub use tollgate_guard::redact;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate_agent::{ChatModel, ModelConfig, Sessions};
-use tollgate_gate::{Gate, Operator};
+use tollgate_gate::{Erasing, Gate, Operator};
 use tollgate_guard::redact::Redactor;
 use tollgate_ledger::Ledger;
 use tollgate_mcp::upstream::UpstreamStatus;
@@ -131,6 +131,15 @@ impl Tollgate {
     /// How long calls under way may go on at the end: `resilience.drain_ms`.
     pub fn patience(&self) -> Duration {
         self.loaded.drain()
+    }
+
+    /// Erases what is older than the configuration says that it is kept, and finishes what a process died over.
+    ///
+    /// # Errors
+    /// When the store or the ledger fails. It can be done again then.
+    pub async fn retain(&self) -> Result<Erasing, Error> {
+        let retention = self.loaded.retention()?;
+        Ok(self.operator.retain(retention).await?)
     }
 
     /// The ledger, for those who watch it.

@@ -24,7 +24,7 @@ use tollgate_types::{Language, Resilience, ToolDefinition};
 use toml::Spanned;
 
 pub use approvals::{ApprovalWebhook, Approvals};
-pub use audit::{Anchor, Audit};
+pub use audit::{Anchor, Audit, Retain};
 pub use budget::{Budget, BudgetPer};
 pub use data::{Database, DatabaseKind, Engine, Search};
 pub use error::ConfigError;

@@ -15,4 +15,5 @@ mod data;
 mod failure;
 mod laws;
 mod library;
+mod retention;
 mod threats;
