@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use tollgate::ledger::ExportFormat;
 
-pub(crate) use audit::{AuditAction, ExportArgs, FilterArgs, QueryArgs};
+pub(crate) use audit::{AuditAction, EraseArgs, ExportArgs, FilterArgs, QueryArgs};
 
 /// The tool layer of AI agents: decides whether a tool call may happen, makes it happen, and writes it down.
 #[derive(Parser)]

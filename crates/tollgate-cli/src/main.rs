@@ -4,6 +4,7 @@ mod args;
 mod command;
 mod failure;
 mod import;
+mod language;
 mod log;
 mod output;
 mod signal;

@@ -6,6 +6,7 @@ use clap::{Args, Subcommand};
 use tollgate::ledger::Cursor;
 
 use super::{FormatArg, ProfileArg, VerdictArg};
+use crate::language::Language;
 
 /// `audit …`.
 #[derive(Subcommand)]
@@ -39,6 +40,9 @@ pub(crate) enum AuditAction {
     Show {
         /// Its id, or an unambiguous part of it
         attempt: String,
+        /// In which language [default: that of the locale]
+        #[arg(long, value_enum, value_name = "LANGUAGE")]
+        lang: Option<Language>,
     },
     /// What was tried, by whom, and why it was refused, in numbers
     #[command(after_help = "Example:\n  tollgate audit report --since 7d --html report.html")]
@@ -106,6 +110,22 @@ pub(crate) enum AuditAction {
         #[arg(long, value_name = "TEXT")]
         note: Option<String>,
     },
+    /// Erase the content of attempts. The chain stays, and says what was erased, by whom and why
+    #[command(
+        after_help = "Arguments, results, keys and reasons go; who asked for which tool and how it ended stays. With --whole \
+                      that goes too. Copies in the data folder go as well: the index, kept results, stored answers, the \
+                      arguments of questions that are over. What remains is printed. There is no way back: look first, with \
+                      --dry-run.\n\nExamples:\n  tollgate audit erase --caller alice --reason 'asked for on 2026-11-30' \
+                      --dry-run\n  tollgate audit erase --attempt 0123456789ab --whole --reason 'a password in a path'"
+    )]
+    Erase(EraseArgs),
+    /// Erase what is older than `[audit.retention]` says that it is kept
+    #[command(after_help = "`tollgate serve` does the same at its start and once a day.")]
+    Retain {
+        /// Only say how much it would be
+        #[arg(long)]
+        dry_run: bool,
+    },
     /// Copy standard input to standard output without secrets
     #[command(
         after_help = "What is hidden, and how it is marked, is as in the ledger: docs/ledger-format.md. The digits of \
@@ -121,6 +141,32 @@ pub(crate) enum AuditAction {
         #[arg(long, value_enum, value_name = "PROFILE")]
         profile: Option<ProfileArg>,
     },
+}
+
+/// `audit erase`: of what is said of whose content, all must fit.
+#[derive(Args)]
+pub(crate) struct EraseArgs {
+    /// Of the attempt whose id begins or ends so
+    #[arg(long, value_name = "ID")]
+    pub(crate) attempt: Option<String>,
+    /// Of those who asked
+    #[arg(long, value_name = "NAME,…")]
+    pub(crate) caller: Option<String>,
+    /// Of this session
+    #[arg(long, value_name = "ID")]
+    pub(crate) session: Option<String>,
+    /// Of what came in before then: 90d, 2026-01-01 (the day is not within), 2026-01-01T00:00:00Z
+    #[arg(long, value_name = "TIME")]
+    pub(crate) before: Option<String>,
+    /// Erase also who asked for which tool, and what was decided
+    #[arg(long)]
+    pub(crate) whole: bool,
+    /// Why; the ledger keeps it, so name no one
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) reason: String,
+    /// Only say how much it would be
+    #[arg(long)]
+    pub(crate) dry_run: bool,
 }
 
 /// What is asked for of the ledger. Of the words of one filter one must fit, of the filters all.

@@ -1,5 +1,6 @@
-//! `tollgate audit`: reading, verifying, proving and settling the ledger.
+//! `tollgate audit`: reading, verifying, proving, settling and erasing the ledger.
 
+mod erase;
 mod export;
 mod page;
 mod plot;
@@ -12,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::Value;
-use tollgate::ledger::{self, LedgerError, Record, Report, Trust};
+use tollgate::ledger::{self, ErasedRecords, LedgerError, Record, Report, Trust};
 use tollgate::{Tollgate, Verdict, limits};
 
 pub(super) use query::attempt;
@@ -29,7 +30,7 @@ pub(crate) async fn run(global: &Global, action: AuditAction) -> Result<u8, Fail
     match action {
         AuditAction::Tail { lines, follow, filter } => tail(global, lines, follow, &filter).await,
         AuditAction::Query(args) => query::run(global, &args),
-        AuditAction::Show { attempt } => story::run(global, &attempt),
+        AuditAction::Show { attempt, lang } => story::run(global, &attempt, lang),
         AuditAction::Report { filter, html } => report::run(global, &filter, html.as_deref()),
         AuditAction::Export(args) => export::run(global, &args),
         AuditAction::Verify { pubkey, anchor } => verify(global, pubkey.as_deref(), anchor.as_deref()).await,
@@ -37,6 +38,8 @@ pub(crate) async fn run(global: &Global, action: AuditAction) -> Result<u8, Fail
         AuditAction::Key => key(global),
         AuditAction::Recover { accept_damage } => recover(global, accept_damage).await,
         AuditAction::Settle { attempt, verdict, note } => settle(global, attempt, verdict, note).await,
+        AuditAction::Erase(args) => erase::run(global, &args).await,
+        AuditAction::Retain { dry_run } => erase::retain(global, dry_run).await,
         AuditAction::Redact { secret_env, profile } => super::redact::run(global, &secret_env, profile),
     }
 }
@@ -96,11 +99,12 @@ fn for_people(record: &Value) -> String {
         "" => Style::Dim,
         _ => Style::Red,
     };
+    let is_erased = record.get("erased").is_some();
     let detail = ["/arguments", "/result", "/decision/reason", "/note"]
         .iter()
         .find_map(|pointer| record.pointer(pointer))
         .map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned))
-        .unwrap_or_default();
+        .unwrap_or_else(|| if is_erased { "erased".to_owned() } else { String::new() });
     let detail: String = visible(&detail).replace('\n', " ").chars().take(100).collect();
     let approval = match text("/approval").as_str() {
         "" => String::new(),
@@ -238,6 +242,15 @@ fn verdict(report: &Report) -> String {
             if let Some(covered) = &report.checkpoints {
                 let time = covered.time.as_deref().unwrap_or_default();
                 text.push_str(&format!("; the first {} are signed ({time})\nkey: {}", covered.size, covered.key));
+            }
+            if let Some(erased) = &report.erased {
+                let ErasedRecords { records, erasures, undone } = erased;
+                text.push_str(&format!("\nerased: content of {records} records, as {erasures} of them say"));
+                if *undone > 0 {
+                    text.push_str(&format!(
+                        "; {undone} erasures are not finished: `tollgate audit retain` or `erase` does it"
+                    ));
+                }
             }
             text
         }

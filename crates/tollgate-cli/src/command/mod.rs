@@ -14,6 +14,7 @@ pub(crate) mod mcp;
 pub(crate) mod policy;
 pub(crate) mod redact;
 pub(crate) mod reload;
+pub(crate) mod retain;
 pub(crate) mod run;
 pub(crate) mod serve;
 pub(crate) mod sessions;

@@ -11,6 +11,7 @@ use tollgate_server::keys::{self, FirstKeys};
 use tollgate_server::{Bound, ServeError, ServeOptions};
 
 use super::reload::follow;
+use super::retain::retain;
 use super::{caller, configuration, open_to_serve};
 use crate::args::{Global, ServeArgs};
 use crate::failure::Failure;
@@ -68,10 +69,15 @@ async fn stdio(global: &Global, args: &ServeArgs) -> Result<u8, Failure> {
     let served = tokio::select! {
         served = serve_stdio(door, caller, info(), tokio::io::stdin(), tokio::io::stdout()) => served,
         () = stopped() => Ok(()),
-        () = follow(global, &house) => Ok(()),
+        () = beside(global, &house) => Ok(()),
     };
     house.stop().await;
     served.map(|()| 0).map_err(|error| Failure::internal(error.to_string()))
+}
+
+/// What goes on as long as somebody is served, and never ends.
+async fn beside(global: &Global, house: &Tollgate) {
+    tokio::join!(follow(global, house), retain(house));
 }
 
 /// What every start says.
@@ -115,7 +121,7 @@ async fn http(global: &Global, args: &ServeArgs) -> Result<u8, Failure> {
             stop.cancel();
             serving.await;
         }
-        () = follow(global, &house) => {}
+        () = beside(global, &house) => {}
     }
     house.stop().await;
     Ok(0)

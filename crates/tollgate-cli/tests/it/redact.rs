@@ -9,10 +9,10 @@ use tollgate_testkit::model::{ModelServer, Step};
 use crate::shop::{Done, Shop};
 
 /// What Tollgate hands out itself, and what others bring. Put together here, so that no scanner takes them for real ones.
-const INJECTED: &str = "zq-injected/4711+secret";
-const KEY: &str = "zq-model-key-0815";
+pub(crate) const INJECTED: &str = "zq-injected/4711+secret";
+pub(crate) const KEY: &str = "zq-model-key-0815";
 
-fn token() -> String {
+pub(crate) fn token() -> String {
     format!("ghp_{}", "G7hJ9kL2mN4pQ6rS8tU0vW1xY3zA5bC7dE9f")
 }
 
@@ -73,7 +73,7 @@ risk = "read"
     )
 }
 
-fn shop(model: &str) -> Shop {
+pub(crate) fn shop(model: &str) -> Shop {
     let shop = Shop::with(&config(model));
     std::fs::write(shop.path().join("notes.txt"), planted()).unwrap();
     // A line that is cut in the middle of a secret, wherever it is cut.
@@ -89,7 +89,7 @@ fn done(shop: &Shop, args: &[&str]) -> Done {
 }
 
 /// Every file below a folder, as bytes.
-fn files(folder: &Path, found: &mut Vec<(String, Vec<u8>)>) {
+pub(crate) fn files(folder: &Path, found: &mut Vec<(String, Vec<u8>)>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
@@ -100,7 +100,7 @@ fn files(folder: &Path, found: &mut Vec<(String, Vec<u8>)>) {
     }
 }
 
-fn search(seen: &[(String, Vec<u8>)]) {
+pub(crate) fn search(seen: &[(String, Vec<u8>)]) {
     for (place, bytes) in seen {
         for part in parts() {
             let at = bytes.windows(part.len()).position(|window| window == part.as_bytes());

@@ -116,11 +116,12 @@ fn row(attempt: &Attempt, zone: &TimeZone) -> Vec<String> {
     ]
 }
 
-/// The status, with the code where there is one.
-pub(super) fn ended(attempt: &Attempt) -> String {
+/// The status, with the code where there is one, and whether content is gone.
+fn ended(attempt: &Attempt) -> String {
+    let erased = if attempt.erased { ", erased" } else { "" };
     match attempt.code.as_str() {
-        "" => visible(&attempt.status),
-        code => visible(&format!("{} ({code})", attempt.status)),
+        "" => visible(&format!("{}{erased}", attempt.status)),
+        code => visible(&format!("{} ({code}){erased}", attempt.status)),
     }
 }
 
