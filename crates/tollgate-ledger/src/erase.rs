@@ -7,8 +7,10 @@ use std::path::Path;
 use jiff::Timestamp;
 use tollgate_types::uuid_v7;
 
+use crate::checkpoints::Checkpoints;
 use crate::entry::{Batch, cut};
 use crate::index::Index;
+use crate::key::KeyFile;
 use crate::ledger::Ledger;
 use crate::rewriting::{Aside, Chosen};
 use crate::segment::Folder;
@@ -210,14 +212,28 @@ impl Ledger {
         self.write_through(&Batch::of(&[entry])?, "sync a record")
     }
 
+    /// Signs until the last checkpoint ends behind a segment that has a later one.
+    fn sign_beyond(&self, segment: u64) -> Result<(), LedgerError> {
+        let key = KeyFile::of(&self.folder).load_any()?.ok_or(LedgerError::NoKey)?.verifier().clone();
+        let mut covered = None;
+        loop {
+            if let Some(error) = self.appender.signing.sign_now_blocking().failing {
+                return Err((*error).clone());
+            }
+            let last = Checkpoints::of(&self.folder).last(&key)?.map(|last| last.kept.checkpoint);
+            match last {
+                Some(last) if last.end.0 > segment => return Ok(()),
+                // One look covers so many records; each must cover more than the one before.
+                Some(last) if Some(last.size) > covered => covered = Some(last.size),
+                Some(_) | None => return Err(LedgerError::Busy { waited_ms: 0 }),
+            }
+        }
+    }
+
+    // INVARIANT: the last checkpoint ends behind what is replaced; nobody goes on from a place within it.
     fn put_in_place(&self, asides: &[Aside]) -> Result<(), LedgerError> {
-        if asides.is_empty() {
-            return Ok(());
-        }
-        // INVARIANT: the last checkpoint ends behind what is replaced; nobody goes on from a place within it.
-        if let Some(error) = self.appender.signing.sign_now_blocking().failing {
-            return Err((*error).clone());
-        }
+        let Some(last) = asides.iter().map(|aside| aside.first).max() else { return Ok(()) };
+        self.sign_beyond(last)?;
         let still = self.folder.to_keep_still().map_err(LedgerError::io("open its folder"))?;
         let _still = patiently(STILL_WAIT_MS, || Turn::take(&still))?;
         for aside in asides {
