@@ -81,7 +81,9 @@ fn the_locale_says_the_language_unless_the_command_line_does() {
     let attempt = ran["attempt"].as_str().unwrap();
     let told = |locale: &[(&str, &str)], more: &[&str]| {
         let mut command = shop.command(&[&["--format", "text", "audit", "show", attempt], more].concat());
-        ["LC_ALL", "LC_MESSAGES", "LANG"].iter().for_each(|name| drop(command.env_remove(name)));
+        for name in ["LC_ALL", "LC_MESSAGES", "LANG"] {
+            command.env_remove(name);
+        }
         command.envs(locale.iter().copied());
         String::from_utf8(command.output().unwrap().stdout).unwrap()
     };
