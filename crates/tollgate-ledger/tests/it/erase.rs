@@ -81,7 +81,7 @@ pub(crate) fn holders(data_dir: &Path, text: &str) -> Vec<PathBuf> {
 fn python(program: &str, arguments: &[&str]) -> (Option<i32>, Value) {
     let done =
         Command::new("python3").arg(repository().join("examples").join(program)).args(arguments).output().unwrap();
-    (done.status.code(), serde_json::from_slice(&done.stdout).unwrap_or_else(|_| panic!("{done:?}")))
+    (done.status.code(), serde_json::from_slice(&done.stdout).map_err(|error| format!("{error}: {done:?}")).unwrap())
 }
 
 pub(crate) fn both_verify(data_dir: &Path) {
