@@ -2,9 +2,11 @@
 """A disk that fills, empties, and turns read-only under a running server: no record, no call, and it recovers.
 
 Usage: unshare -rm python3 scripts/full_disk.py TOLLGATE
-Runs in a mount namespace of its own, on a tmpfs of its own.
+Runs in a mount namespace of its own, on a tmpfs of its own. A call that was under way when the disk became full has its true
+outcome: space was kept back for its record.
 """
 
+import inspect
 import json
 import os
 import pathlib
@@ -12,6 +14,16 @@ import subprocess
 import sys
 import tempfile
 
+CONFIGURATION = """
+data_dir = "disk/data"
+[[tool]]
+name = "fill_disk"
+description = "Takes every free byte of the disk, and says more than would fit into a page."
+risk = "read"
+permission = "read"
+input_schema = { type = "object" }
+command = ["python3", "fill.py"]
+"""
 TOLLGATE = str(pathlib.Path(sys.argv[1]).resolve())
 
 
@@ -72,31 +84,41 @@ def examined(folder):
     return next(finding for finding in json.loads(done.stdout) if finding["what"] == "disk")
 
 
+def records(disk):
+    """All that was recorded, as text."""
+    return "".join(path.read_text() for path in sorted(disk.glob("data/audit/segment-*.jsonl")))
+
+
 def main():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         disk = folder / "disk"
         disk.mkdir()
-        mount("-t", "tmpfs", "-o", "size=2m", "tmpfs", str(disk))
-        (folder / "tollgate.toml").write_text('data_dir = "disk/data"\n')
+        mount("-t", "tmpfs", "-o", "size=8m", "tmpfs", str(disk))
+        (folder / "tollgate.toml").write_text(CONFIGURATION)
+        filling = ["import pathlib", inspect.getsource(fill), 'fill(pathlib.Path("disk"))', 'print("满" * 1_900)']
+        (folder / "fill.py").write_text("\n".join(filling))
         one = {"expression": "1+1"}
         server = Server(folder)
         check("a call runs", server.call("calculate", one) == "done")
         for state, spoil, mend in [
-            ("full", lambda: fill(disk), lambda: os.remove(disk / "filler")),
+            ("full", lambda: server.call("fill_disk", {}), lambda: os.remove(disk / "filler")),
             ("read-only", lambda: mount("-o", "remount,ro", str(disk)), lambda: mount("-o", "remount,rw", str(disk))),
         ]:
             if state == "read-only":
                 # A file open for writing would keep the disk from turning read-only: only new processes see it.
                 check("the server ends", server.end() == 0)
-            spoil()
+            spoilt = spoil()
             if state == "full":
+                check("the call that filled the disk has its true outcome", spoilt == "done", spoilt)
                 # The space that is left in the last page takes a few records more.
                 seen = {server.call("calculate", one) for _ in range(40)}
                 check("a full disk refuses calls of a running server", seen - {"done"} == {"audit_unavailable"}, seen)
                 check("and goes on refusing", server.call("calculate", one) == "audit_unavailable")
                 written = server.call("write_file", {"path": "written.txt", "content": "x"})
                 check("a change is refused", written == "audit_unavailable" and not (folder / "written.txt").exists(), written)
+                said = records(disk).count('"event":"halted"')
+                check("it is recorded once that no call begins", said == 1, said)
             done = command(folder, "call", "calculate", json.dumps(one))
             check(f"a {state} disk refuses a new process", done.returncode == 6, done)
             disk_now = examined(folder)

@@ -184,6 +184,10 @@ impl Checkpoints {
         let line = next.line()?;
         let write = || {
             let file = self.cut(at)?;
+            if is_repetition || last.is_torn {
+                // A power cut must not leave half of one and half of the other.
+                file.sync_data()?;
+            }
             file.write_all_at(&line, at).inspect_err(|_| drop(file.set_len(at)))?;
             file.sync_data()
         };

@@ -45,9 +45,10 @@ pub enum Event {
     Observed,
     /// A human said how an unknown attempt ended.
     Settled,
-    /// The ledger itself was put in order: what a dead process left, damage that was accepted, what was erased.
+    /// The ledger itself was put in order: what a dead process left, damage that was accepted, what was erased; or a full disk
+    /// has space again.
     Recovered,
-    /// The ledger stops.
+    /// The disk is full: no call begins.
     Halted,
 }
 
@@ -316,6 +317,10 @@ pub(crate) struct Batch {
     ends: Vec<usize>,
     /// By how much these entries change the number of attempts under way.
     pub(crate) opens: i64,
+    /// Whether an attempt begins with one of them.
+    pub(crate) has_beginning: bool,
+    /// Whether an attempt ends with one of them.
+    pub(crate) has_end: bool,
 }
 
 impl Batch {
@@ -342,7 +347,10 @@ impl Batch {
             return Err(LedgerError::TooLarge { bytes });
         }
         self.ends.push(self.bytes.len());
-        self.opens += entry.event.opens();
+        let opens = entry.event.opens();
+        self.opens += opens;
+        self.has_beginning |= opens > 0;
+        self.has_end |= opens < 0;
         Ok(())
     }
 
@@ -352,6 +360,8 @@ impl Batch {
         self.bytes.extend_from_slice(&other.bytes);
         self.ends.extend(other.ends.iter().map(|end| start + end));
         self.opens += other.opens;
+        self.has_beginning |= other.has_beginning;
+        self.has_end |= other.has_end;
     }
 
     /// How many entries there are.
@@ -367,7 +377,7 @@ impl Batch {
     pub(crate) fn clear(&mut self) {
         self.bytes.clear();
         self.ends.clear();
-        self.opens = 0;
+        (self.opens, self.has_beginning, self.has_end) = (0, false, false);
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -153,6 +153,12 @@ impl LedgerError {
         }
     }
 
+    /// Whether it is space that is missing.
+    pub(crate) fn is_disk_full(&self) -> bool {
+        let Self::Unavailable { cause, .. } = self else { return false };
+        matches!(cause.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+    }
+
     pub(crate) fn io(doing: &'static str) -> impl FnOnce(io::Error) -> Self {
         move |cause| Self::Unavailable { doing, cause: Arc::new(cause) }
     }

@@ -1,5 +1,6 @@
 //! The ledger as the gate uses it: opening, appending, closing.
 
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -10,13 +11,13 @@ use tollgate_types::{BootId, Clock, limits, uuid_v7};
 use tokio::sync::watch;
 
 use crate::appender::Appender;
-use crate::boot::{self, Boot, Boots, DeadBoot};
+use crate::boot::{self, Boot, Boots};
 use crate::checkpoints::Checkpoints;
 use crate::disk::{Disk, SystemDisk};
 use crate::entry::Batch;
 use crate::notary::Notary;
 use crate::opening::Opening;
-use crate::recover::recover;
+use crate::recover::{Dead, recover};
 use crate::schedule::Schedule;
 use crate::segment::Folder;
 use crate::signing::Signing;
@@ -73,6 +74,8 @@ pub struct Options {
     pub segment_bytes_max: u64,
     /// How old a segment's first record is when the next one begins; none for no matter how old.
     pub segment_age_max: Option<Duration>,
+    /// The space that is kept back for the ends of calls, [`limits::LEDGER_RESERVE_BYTES`].
+    pub reserve_bytes: u64,
     /// How long an append waits for its turn.
     pub lock_wait_ms: u64,
     /// The isolation that this process gives to what it runs, said by every record that does not say its own.
@@ -92,6 +95,7 @@ impl Default for Options {
         Self {
             segment_bytes_max: limits::SEGMENT_BYTES_MAX,
             segment_age_max: None,
+            reserve_bytes: limits::LEDGER_RESERVE_BYTES,
             lock_wait_ms: limits::LEDGER_LOCK_WAIT_MS,
             sandbox: None,
             checkpointing: Checkpointing::default(),
@@ -154,6 +158,8 @@ impl Ledger {
         let synced = writer.synced();
         let noting = LedgerError::io("note what is synced");
         synced.begin_at(standing.last.checkpoint.end, dead.has_living).map_err(noting)?;
+        // Nobody else wrote since the last checkpoint but who is dead, also where a power cut took the mark.
+        let unmarked = if dead.has_living { Range::default() } else { standing.last.checkpoint.end..writer.position() };
         let boot = boots.enter(&id, writer.position()).map_err(LedgerError::io("write its boot file"))?;
         drop((turn, signing_turn));
         let (mark, disk) = (boot.path().to_owned(), Arc::clone(&options.disk));
@@ -182,7 +188,7 @@ impl Ledger {
             reads: options.reads,
             is_closed: false,
         };
-        let recovery = ledger.recover(&dead.boots, tell)?;
+        let recovery = ledger.recover(&Dead { boots: &dead.boots, unmarked }, tell)?;
         Ok((ledger, recovery))
     }
 
@@ -194,7 +200,8 @@ impl Ledger {
     pub fn recover_dead(&self, tell: impl FnOnce(&Recovery) -> std::io::Result<()>) -> Result<Recovery, LedgerError> {
         let dead = || self.boots.dead().map_err(LedgerError::io("look for dead processes"));
         let dead = patiently(self.lock_wait_ms, || self.appender.if_free(dead))?;
-        if dead.boots.is_empty() { Ok(Recovery::default()) } else { self.recover(&dead.boots, tell) }
+        let dead = Dead { boots: &dead.boots, unmarked: Range::default() };
+        if dead.boots.is_empty() { Ok(Recovery::default()) } else { self.recover(&dead, tell) }
     }
 
     /// This run of this process, as its records name it.
@@ -230,6 +237,17 @@ impl Ledger {
         self.appender.signing.failing()
     }
 
+    /// Whether a call could begin now; what stands in its way and can be mended is mended. It may wait for a turn and for the
+    /// disk.
+    ///
+    /// # Errors
+    /// As [`Ledger::append`] would say.
+    pub async fn ready(&self) -> Result<(), LedgerError> {
+        let (appender, now) = (Arc::clone(&self.appender), self.clock.now());
+        let task = tokio::task::spawn_blocking(move || appender.prepare(now));
+        task.await.map_err(|error| LedgerError::io("look at itself")(error.into()))?
+    }
+
     /// Writes the entries as consecutive records of the one chain, and returns the last one's place.
     ///
     /// All or none of them are acknowledged. Dropping the future does not take back what waits to be written. It runs
@@ -249,7 +267,7 @@ impl Ledger {
     /// Ends the attempts of dead processes, and then their marks.
     fn recover(
         &self,
-        dead: &[DeadBoot],
+        dead: &Dead<'_>,
         tell: impl FnOnce(&Recovery) -> std::io::Result<()>,
     ) -> Result<Recovery, LedgerError> {
         let (batch, mut recovery) = recover(&self.folder, dead, self.sandbox)?;
@@ -258,7 +276,7 @@ impl Ledger {
         if has_notes || !batch.is_empty() {
             self.write_through(&batch, "sync what it recovered")?;
         }
-        for boot in dead {
+        for boot in dead.boots {
             boot.leave().map_err(LedgerError::io("remove the boot file of a dead process"))?;
         }
         recovery.torn_bytes = self.appender.writer().torn_bytes();

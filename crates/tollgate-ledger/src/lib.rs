@@ -57,6 +57,7 @@ mod prove;
 mod read;
 mod record;
 mod recover;
+mod reserve;
 mod rewriting;
 mod schedule;
 mod segment;

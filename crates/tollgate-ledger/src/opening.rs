@@ -8,7 +8,7 @@ use crate::key::KeyFile;
 use crate::notary::Standing;
 use crate::segment::Folder;
 use crate::tail::{self, Unproven};
-use crate::writer::{SegmentMax, Writer};
+use crate::writer::Writer;
 use crate::{LedgerError, Options};
 
 /// What happens when the ledger is not as it was proved to be.
@@ -48,8 +48,7 @@ impl Opening<'_> {
                 (tail, standing, None)
             }
         };
-        let size = SegmentMax { bytes: options.segment_bytes_max, age: options.segment_age_max };
-        let mut writer = Writer::open(self.folder.clone(), id, size, tail)?;
+        let mut writer = Writer::open(self.folder.clone(), id, options, tail)?;
         if let Some(note) = accepted {
             tracing::warn!("{note}");
             writer.note(note)?;

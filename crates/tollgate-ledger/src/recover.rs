@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use serde::Deserialize;
@@ -86,10 +87,30 @@ struct Open {
     has_started: bool,
 }
 
+/// Whose attempts are to be ended.
+pub(crate) struct Dead<'a> {
+    /// Processes that left a mark.
+    pub(crate) boots: &'a [DeadBoot],
+    /// Where records stand that dead processes alone wrote, also one whose mark never reached the disk: segments and offsets.
+    pub(crate) unmarked: Range<(u64, u64)>,
+}
+
+impl Dead<'_> {
+    /// From where on their records stand; none when there are none.
+    fn start(&self) -> Option<(u64, u64)> {
+        let unmarked = (!self.unmarked.is_empty()).then_some(self.unmarked.start);
+        self.boots.iter().map(|boot| boot.start).chain(unmarked).min()
+    }
+
+    fn wrote(&self, boot: &str, place: (u64, u64)) -> bool {
+        self.unmarked.contains(&place) || self.boots.iter().any(|dead| dead.id.as_str() == boot)
+    }
+}
+
 /// Finds the attempts of dead processes that never ended, and makes the records that end them.
 pub(crate) fn recover(
     folder: &Folder,
-    dead: &[DeadBoot],
+    dead: &Dead<'_>,
     sandbox: Option<&'static str>,
 ) -> Result<(Batch, Recovery), LedgerError> {
     let open = scan(folder, dead)?;
@@ -116,7 +137,7 @@ pub(crate) fn recover(
         }
         batch.push(&entry)?;
     }
-    for boot in dead {
+    for boot in dead.boots {
         let mut entry = Entry::of_ledger(Event::Recovered, format!("boot `{}` ended without closing", boot.id));
         entry.sandbox = sandbox;
         batch.push(&entry)?;
@@ -126,9 +147,9 @@ pub(crate) fn recover(
     Ok((batch, recovery))
 }
 
-fn scan(folder: &Folder, dead: &[DeadBoot]) -> Result<BTreeMap<String, Open>, LedgerError> {
+fn scan(folder: &Folder, dead: &Dead<'_>) -> Result<BTreeMap<String, Open>, LedgerError> {
     let mut open = BTreeMap::new();
-    let Some((first, offset)) = dead.iter().map(|boot| boot.start).min() else { return Ok(open) };
+    let Some((first, offset)) = dead.start() else { return Ok(open) };
     let reading = || LedgerError::io("read what a dead process left");
     let mut head = None;
     for number in folder.segments().map_err(reading())?.into_iter().filter(|&number| number >= first) {
@@ -149,16 +170,17 @@ fn scan(folder: &Folder, dead: &[DeadBoot]) -> Result<BTreeMap<String, Open>, Le
             }
             let trace = serde_json::from_slice::<Trace<'_>>(line.bytes);
             let trace = trace.map_err(|_| segment.damaged(line.start, seq, "the record is not readable"))?;
-            note(&mut open, dead, trace);
+            let is_dead = dead.wrote(trace.boot, (number, line.start));
+            note(&mut open, is_dead, trace);
         }
     }
     Ok(open)
 }
 
-fn note(open: &mut BTreeMap<String, Open>, dead: &[DeadBoot], trace: Trace<'_>) {
+fn note(open: &mut BTreeMap<String, Open>, is_dead: bool, trace: Trace<'_>) {
     let Some(attempt) = trace.attempt.as_deref() else { return };
     match trace.event.as_ref() {
-        "received" if dead.iter().any(|boot| boot.id.as_str() == trace.boot) => {
+        "received" if is_dead => {
             let call_id = CallId::new(trace.call_id.unwrap_or_default());
             let mut entry = Entry::new(Event::Finished, &AttemptId::new(attempt), &call_id);
             entry.caller = known::<Caller>(trace.caller).map(Arc::new);

@@ -53,8 +53,7 @@ pub(crate) fn find_beyond(folder: &Folder, last: &Kept, unproven: Unproven) -> R
     must_hold(folder, last)?;
     let segments: Vec<u64> = segments.into_iter().filter(|first| *first >= start).collect();
     let lens = segments.iter().map(|first| folder.len_of(*first)).sum::<io::Result<u64>>().map_err(listing())?;
-    // Of a ledger from before there were checkpoints nothing is proven, and nothing cut.
-    let is_far = covered == 0 || lens.saturating_sub(from) > BEYOND_BYTES_MAX;
+    let is_far = lens.saturating_sub(from) > BEYOND_BYTES_MAX;
     if is_far && unproven != Unproven::Accept {
         return find(folder);
     }
@@ -74,7 +73,13 @@ pub(crate) fn find_beyond(folder: &Folder, last: &Kept, unproven: Unproven) -> R
         tail = Some(Tail { segment, head, end: walk.end, len, beyond: Vec::new() });
     }
     let tail = tail.ok_or_else(|| damaged(1, 0, "the first segment is not there"))?;
-    if unproven == Unproven::Keep {
+    // Of a ledger from before there were checkpoints nothing is proven: only a lost page, and what is behind it, is cut.
+    let is_cut = match unproven {
+        Unproven::Keep => false,
+        Unproven::Cut => covered > 0 || tail.has_hole()?,
+        Unproven::Accept => true,
+    };
+    if !is_cut {
         tail.must_be_torn()?;
     }
     Ok(Some(tail))
@@ -128,6 +133,13 @@ pub(crate) fn find(folder: &Folder) -> Result<Option<Tail>, LedgerError> {
 }
 
 impl Tail {
+    /// The first line that does not continue the chain has zeros in it, where data never reached the disk.
+    fn has_hole(&self) -> Result<bool, LedgerError> {
+        let mut lines = Lines::new(self.segment.file.as_ref(), self.end, self.len);
+        let line = lines.next().map_err(LedgerError::io("read its last segment"))?;
+        Ok(line.is_some_and(|line| line.bytes.contains(&0)))
+    }
+
     /// What does not continue the chain can only be what nobody finished.
     fn must_be_torn(&self) -> Result<(), LedgerError> {
         let Self { segment, head, end, len, beyond } = self;

@@ -8,13 +8,14 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tollgate_types::BootId;
 
-use crate::LedgerError;
 use crate::entry::{Batch, Entry, Event};
 use crate::line::{self, Head};
 use crate::lines::Lines;
+use crate::reserve::Reserve;
 use crate::segment::{Folder, Segment};
 use crate::synced::{For, Synced};
 use crate::tail::{self, Tail};
+use crate::{LedgerError, Options};
 
 /// What other processes wrote and a caller's own task may still read.
 const FOLLOW_INLINE_BYTES_MAX: u64 = 128 * 1024;
@@ -57,6 +58,7 @@ pub(crate) struct Writer {
     segment_max: SegmentMax,
     /// When the segment's first record was written, once that was looked at.
     begun: Option<Timestamp>,
+    reserve: Reserve,
     /// `,"boot":"…"`.
     boot: String,
     /// Records of what was found out on the way, written before the next ones.
@@ -71,7 +73,7 @@ impl Writer {
     pub(crate) fn open(
         folder: Folder,
         boot: &BootId,
-        segment_max: SegmentMax,
+        options: &Options,
         tail: Option<Tail>,
     ) -> Result<Self, LedgerError> {
         let tail = match tail {
@@ -87,12 +89,13 @@ impl Writer {
         }
         let synced = Synced::open(folder.clone()).map_err(LedgerError::io("open its note of what is synced"))?;
         let mut writer = Self {
+            reserve: Reserve::new(folder.clone(), options.reserve_bytes),
             folder,
             synced: Arc::new(synced),
             segment: Arc::new(segment),
             end,
             head,
-            segment_max,
+            segment_max: SegmentMax { bytes: options.segment_bytes_max, age: options.segment_age_max },
             begun: None,
             boot: format!(r#","boot":"{boot}""#),
             notes: Batch::default(),
@@ -102,6 +105,8 @@ impl Writer {
         };
         writer.cut_torn(len)?;
         writer.set_aside(&beyond)?;
+        // Where it is not to be had, the first call says so: what dead processes left is to be ended all the same.
+        let _ = writer.has_reserve(Pace::Blocking);
         Ok(writer)
     }
 
@@ -140,6 +145,51 @@ impl Writer {
         if self.is_closed {
             return Err(LedgerError::Closed);
         }
+        if batch.has_beginning && !self.has_reserve(pace)? {
+            return Ok(None);
+        }
+        match self.put(batch, now, pace) {
+            Err(full) if full.is_disk_full() => self.put_last(batch, now, full),
+            put => put,
+        }
+    }
+
+    /// Does what must be done before a record can be written.
+    pub(crate) fn prepare(&mut self, now: Timestamp) -> Result<(), LedgerError> {
+        if self.is_closed {
+            return Err(LedgerError::Closed);
+        }
+        self.has_reserve(Pace::Blocking)?;
+        self.catch_up(now, Pace::Blocking).map(drop)
+    }
+
+    /// No call begins before there is space for its end. False when making it would be too slow for `pace`.
+    fn has_reserve(&mut self, pace: Pace) -> Result<bool, LedgerError> {
+        let keeping = || LedgerError::io("keep space for the ends of calls");
+        let is_whole = self.reserve.is_whole().map_err(keeping())?;
+        if !is_whole && pace == Pace::Blocking && self.reserve.make().map_err(keeping())? {
+            self.note("there is space on the disk again".to_owned())?;
+        }
+        Ok(is_whole || pace == Pace::Blocking)
+    }
+
+    /// Into the space that was kept back go the ends of calls, and that no further ones begin.
+    fn put_last(&mut self, batch: &Batch, now: Timestamp, full: LedgerError) -> Result<Option<Written>, LedgerError> {
+        if !self.reserve.give_up().map_err(LedgerError::io("give up its reserve"))? {
+            return Err(full);
+        }
+        let note = "the disk is full: no call begins until there is space";
+        tracing::error!("{note}");
+        self.notes.push(&Entry::of_ledger(Event::Halted, note))?;
+        // Where others' beginnings stand beside it, each is tried again by itself.
+        if batch.has_end && !batch.has_beginning {
+            return self.put(batch, now, Pace::Blocking);
+        }
+        self.put(&Batch::default(), now, Pace::Blocking)?;
+        Err(full)
+    }
+
+    fn put(&mut self, batch: &Batch, now: Timestamp, pace: Pace) -> Result<Option<Written>, LedgerError> {
         if !self.catch_up(now, pace)? {
             return Ok(None);
         }
@@ -308,7 +358,10 @@ mod tests {
     fn writer(folder: &tempfile::TempDir) -> Writer {
         let folder = Folder::create(Arc::new(SystemDisk), folder.path()).unwrap();
         let tail = tail::find(&folder).unwrap();
-        Writer::open(folder, &BootId::new("b"), SegmentMax { bytes: 1 << 20, age: None }, tail).unwrap()
+        let options = Options { segment_bytes_max: 1 << 20, ..Options::default() };
+        let mut writer = Writer::open(folder, &BootId::new("b"), &options, tail).unwrap();
+        assert!(writer.has_reserve(Pace::Blocking).unwrap());
+        writer
     }
 
     #[test]

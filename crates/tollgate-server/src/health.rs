@@ -58,7 +58,9 @@ pub(crate) async fn metrics(State(app): State<Arc<App>>, Extension(holder): Exte
 async fn ledger_state(app: &App) -> Result<(), String> {
     let folder = app.data_dir.join("audit");
     let probed = tokio::task::spawn_blocking(move || probe(&folder)).await;
-    probed.map_err(|error| error.to_string())?.map_err(|error| error.to_string())
+    probed.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
+    // On a full disk a probe may fit where no call may begin: into what is kept back for the ends of calls.
+    app.ledger.ready().await.map_err(|error| error.to_string())
 }
 
 /// Writes beside the ledger what the ledger would, and takes it away.

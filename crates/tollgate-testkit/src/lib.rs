@@ -1,11 +1,13 @@
 //! Doubles and builders for tests: a scripted model server, a recording door, the tools of MCP's conformance suite, a
-//! clock that tests move, a folder that goes away by itself, and the reference gate with what makes houses and stories.
+//! clock that tests move, a disk that fails where they say so, a folder that goes away by itself, and the reference gate
+//! with what makes houses and stories.
 //!
 //! A double checks the protocol on everything that reaches it, so that a test with a double also tests the contract.
 //! Nothing here belongs in a product: a double that is used wrongly fails the test that uses it.
 
 mod clock;
 mod cx;
+mod disk;
 mod door;
 mod fixtures;
 mod folder;
@@ -14,6 +16,7 @@ pub mod reference;
 
 pub use clock::TestClock;
 pub use cx::cx;
+pub use disk::{Act, Fault, TestDisk};
 pub use door::RecordingDoor;
 pub use fixtures::{Fixture, fixtures};
 pub use folder::Folder;

@@ -140,6 +140,9 @@ pub const RECORD_TEXT_CHARS_MAX: usize = 2_000;
 pub const SEGMENT_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// Records of reads reach the disk within this time.
 pub const LEDGER_SYNC_MS: u64 = 50;
+/// Space that the ledger keeps back on the disk, so that the ends of calls under way can be written when it is full: room
+/// for those of some hundred calls. No call begins without it; it is made once there is space for it twice.
+pub const LEDGER_RESERVE_BYTES: u64 = 1024 * 1024;
 /// Waiting for another process's turn at the ledger.
 pub const LEDGER_LOCK_WAIT_MS: u64 = 5_000;
 /// Appends that wait for one.

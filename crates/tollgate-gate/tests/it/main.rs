@@ -14,6 +14,7 @@ mod budgets;
 mod circles;
 mod ends;
 mod failure;
+mod faults;
 mod idempotency;
 mod intervention;
 mod quotas;

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tollgate_gate::{Budget, CallLimit, Gate, GateBuilder, Operator, Quotas, SystemClock, take_over};
 use tollgate_guard::redact::Redactor;
-use tollgate_ledger::{Durability, Ledger, Options, Recovery};
+use tollgate_ledger::{Disk, Durability, Ledger, Options, Recovery};
 use tollgate_policy::{Policy, Role};
 use tollgate_store::{InstallKey, Store};
 use tollgate_types::{
@@ -40,6 +40,8 @@ pub(crate) struct Setup {
     /// How durable the records of reads are; batched unless it is said.
     pub(crate) reads: Option<Durability>,
     pub(crate) language: Language,
+    /// Where the ledger is written; the system's disk unless it is said.
+    pub(crate) disk: Option<Arc<dyn Disk>>,
 }
 
 impl World {
@@ -92,7 +94,8 @@ impl World {
 pub(crate) fn open(folder: &Path, setup: Setup) -> (Gate, Operator) {
     let clock = setup.clock.unwrap_or_else(|| Arc::new(SystemClock::new()));
     let reads = setup.reads.unwrap_or(Durability::Batched);
-    let options = Options { lock_wait_ms: 100, reads, ..Options::default() };
+    let mut options = Options { lock_wait_ms: 100, reads, ..Options::default() };
+    options.disk = setup.disk.unwrap_or(options.disk);
     let store = Store::new(folder);
     let hand_on = |recovery: &Recovery| take_over(&store, recovery);
     let ledger = Arc::new(Ledger::open_telling(folder, Arc::clone(&clock), options, hand_on).unwrap().0);

@@ -4,19 +4,23 @@
 
 mod chain;
 mod checkpoints;
+mod clocks;
 mod crash;
 mod damage;
 mod disk;
 mod erase;
 mod erase_steps;
 mod export;
+mod faults;
 mod index;
 mod laws;
+mod power;
 mod processes;
 mod proof;
 mod reading;
 mod rotate;
 mod stopped;
+mod story;
 
 use std::fs;
 use std::io::{Read, Write};

@@ -241,6 +241,30 @@ async fn without_a_ledger_the_server_is_not_ready() {
     world.end().await;
 }
 
+/// What was kept back for the ends of calls is used up, and there is no way to keep it back again.
+#[tokio::test]
+async fn where_no_call_may_begin_the_server_is_not_ready_and_says_so() {
+    let world = World::new().await;
+    let reserve = world.house.data_dir().join("audit/reserve");
+    let seen = async || {
+        let (status, _) = read(world.bare(Method::GET, "/readyz").send().await.unwrap()).await;
+        let metrics = world.operator(Method::GET, "/metrics").send().await.unwrap().text().await.unwrap();
+        (status, metrics.contains("tollgate_ledger_writable 1"))
+    };
+    assert_eq!(seen().await, (200, true));
+    std::fs::remove_file(&reserve).unwrap();
+    std::fs::create_dir(&reserve).unwrap();
+    assert_eq!(seen().await, (503, false));
+    let calling = world.client(Method::POST, "/api/v1/calls").json(&json!({
+        "tool": "calculate", "arguments": { "expression": "1+1" },
+    }));
+    let (_, outcome) = read(calling.send().await.unwrap()).await;
+    assert_eq!(outcome["error"]["error"], "audit_unavailable");
+    std::fs::remove_dir(&reserve).unwrap();
+    assert_eq!(seen().await, (200, true), "it mends itself");
+    world.end().await;
+}
+
 #[test]
 fn the_interface_is_described() {
     let document = tollgate_server::openapi();

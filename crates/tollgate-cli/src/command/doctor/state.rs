@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use tollgate::config::Loaded;
 use tollgate::ledger::{self, LedgerError};
-use tollgate::limits::{DISK_FREE_BYTES_MIN, DOCTOR_LEDGER_BYTES_MAX};
+use tollgate::limits::{DISK_FREE_BYTES_MIN, DOCTOR_LEDGER_BYTES_MAX, LEDGER_RESERVE_BYTES};
 use tollgate::store::{KeyKind, Store};
 use tollgate::{Clock, SystemClock};
 use tollgate_server::keys;
@@ -62,6 +62,10 @@ fn disk(data_dir: &Path) -> Finding {
     match rustix::fs::statvfs(folder) {
         Ok(space) => {
             let free = space.f_bavail.saturating_mul(space.f_frsize);
+            if free < 2 * LEDGER_RESERVE_BYTES && is_reserve_spent(data_dir) {
+                let found = format!("calls cannot be written down at {}: the disk is full", folder.display());
+                return Finding::ailing("disk", found, larger(&shown));
+            }
             let found = format!("{} MiB are free at {}", free / MIB, folder.display());
             if free >= DISK_FREE_BYTES_MIN {
                 return Finding::well("disk", format!("{found}, and what is written arrives"));
@@ -70,6 +74,11 @@ fn disk(data_dir: &Path) -> Finding {
         }
         Err(error) => Finding::ailing("disk", error.to_string(), format!("df -h {shown}")),
     }
+}
+
+/// The ledger gave up what it kept back for the ends of calls, and takes no new ones.
+fn is_reserve_spent(data_dir: &Path) -> bool {
+    data_dir.join("audit/reserve").metadata().is_ok_and(|reserve| reserve.len() < LEDGER_RESERVE_BYTES)
 }
 
 fn larger(folder: &str) -> String {
