@@ -60,16 +60,17 @@ async fn tell(story: &mut Story) {
     story.recover(&mut was_struck).await;
     story.close();
     story.begin_anew(&mut was_struck).await;
-    if let Some(lost) = &lost {
-        assert!(story.told.unknown.contains(lost), "{:?}", story.told.unknown);
-    }
     story.call(Strict).await;
     story.recover(&mut was_struck).await;
     story.close();
-    // What could not be said at the end is said now.
-    for _ in 0..2 {
+    // What could not be said at the end is said now. A process that another test starts holds this one's locks for a moment,
+    // and what seems to live is left for the next opening.
+    for _ in 0..3 {
         story.begin_anew(&mut was_struck).await;
         story.close();
+    }
+    if let Some(lost) = &lost {
+        assert!(story.told.unknown.contains(lost), "{:?}", story.told.unknown);
     }
 }
 
