@@ -249,7 +249,7 @@ async fn where_no_call_may_begin_the_server_is_not_ready_and_says_so() {
     let seen = async || {
         let (status, _) = read(world.bare(Method::GET, "/readyz").send().await.unwrap()).await;
         let metrics = world.operator(Method::GET, "/metrics").send().await.unwrap().text().await.unwrap();
-        (status, metrics.contains("tollgate_ledger_writable 1"))
+        (status, metrics.contains("\ntollgate_ledger_writable 1\n"))
     };
     assert_eq!(seen().await, (200, true));
     std::fs::remove_file(&reserve).unwrap();
