@@ -76,7 +76,7 @@ async fn tell(story: &mut Story) {
 
 /// Tells the story with the fault at the first such act, at the second, until there are no more. Says how many there were.
 fn at_each(act: Act, fault: Fault) -> u64 {
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     for number in 1.. {
         let folder = tempfile::tempdir().unwrap();
         let disk = TestDisk::new(folder.path()).unwrap();

@@ -57,7 +57,7 @@ fn torn(data_dir: &Path) -> Vec<(u64, u64)> {
 
 /// The power is back: what is found in `folder` is opened, by a process whose power may be cut as well.
 fn check_found(folder: &Path, told: &Told, durable: &BTreeMap<u64, u64>, cuts: usize) {
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let disk = TestDisk::new(folder).unwrap();
     let mut story = Story::new(folder, disk);
     story.told = told.clone();
@@ -82,7 +82,7 @@ fn check_found(folder: &Path, told: &Told, durable: &BTreeMap<u64, u64>, cuts: u
 
 /// Cuts the power at the act `first`, and again at the act `second` of whoever opens what is found.
 fn cut(first: u64, second: u64, seed: u64) {
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let [folder, found, again] = [(); 3].map(|()| tempfile::tempdir().unwrap());
     let disk = TestDisk::new(folder.path()).unwrap();
     disk.fail_any(first, Fault::PowerCut);
@@ -140,7 +140,7 @@ async fn wait(data_dir: &Path, disk: &TestDisk, (records, cut): (u64, u64)) -> O
 
 #[test]
 fn a_power_cut_while_nothing_happens_leaves_a_checkpoint() {
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     for seed in 0..400 {
         let [folder, found] = [(); 2].map(|()| tempfile::tempdir().unwrap());
         let disk = TestDisk::new(folder.path()).unwrap();
