@@ -236,6 +236,8 @@ impl Ledger {
         self.sign_beyond(last)?;
         let still = self.folder.to_keep_still().map_err(LedgerError::io("open its folder"))?;
         let _still = patiently(STILL_WAIT_MS, || Turn::take(&still))?;
+        // It says who asked, and where records stand. First: whatever happens on the way, none speaks of old places.
+        Index::forget(&self.folder);
         for aside in asides {
             let placing = || LedgerError::io("put a segment in its place");
             let place = || {
@@ -244,8 +246,6 @@ impl Ledger {
             };
             self.appender.in_turn(|_| place())?.map_err(placing())?;
         }
-        // It says who asked, and where records stand.
-        Index::forget(&self.folder);
         Ok(())
     }
 }
