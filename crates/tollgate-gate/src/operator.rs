@@ -198,10 +198,6 @@ impl Operator {
         let (Some(one), None) = (fitting.next(), fitting.next()) else {
             return Err(OperatorError::NotUnsettled(id.to_owned()));
         };
-        // Of two operators at once, one settles.
-        if !self.store.settle(one.attempt.clone()).await? {
-            return Err(OperatorError::NotUnsettled(id.to_owned()));
-        }
         let mut entry = Entry::new(Event::Settled, &one.attempt, &CallId::new(one.call_id.as_str()));
         entry.tool = Some(ToolRef { name: one.tool.clone(), pin: None, source: None });
         entry.outcome = Some(OutcomeRef {
@@ -211,10 +207,8 @@ impl Operator {
             retryable: None,
         });
         entry.note = Some(note);
-        if let Err(error) = self.ledger.append(vec![entry], Durability::Strict).await {
-            self.store.add_unsettled(vec![one]).await?;
-            return Err(error.into());
-        }
+        // Recorded first, forgotten last: whoever dies in between leaves it to be settled once more.
+        self.ledger.append(vec![entry], Durability::Strict).await?;
         match verdict {
             Verdict::Done => {
                 self.store.fulfil(one.attempt.clone(), stored::encode(&settled_as_done()), self.clock.now()).await?;
@@ -225,6 +219,10 @@ impl Operator {
                 self.store.give_back(one.attempt.clone()).await?;
                 self.store.release_undo(one.attempt.clone()).await?;
             }
+        }
+        // Of two operators at once, one settles.
+        if !self.store.settle(one.attempt.clone()).await? {
+            return Err(OperatorError::NotUnsettled(id.to_owned()));
         }
         Ok(one)
     }

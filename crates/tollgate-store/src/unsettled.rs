@@ -49,22 +49,6 @@ impl Store {
         })
     }
 
-    /// Remembers attempts whose outcome nobody knows.
-    ///
-    /// # Errors
-    /// When the store fails.
-    pub async fn add_unsettled(&self, attempts: Vec<Unsettled>) -> Result<(), StoreError> {
-        self.with(move |connection| {
-            let transaction = connection.transaction()?;
-            for one in &attempts {
-                insert(&transaction, one)?;
-            }
-            transaction.commit()?;
-            Ok(())
-        })
-        .await
-    }
-
     /// The attempts whose outcome nobody knows, oldest first.
     ///
     /// # Errors

@@ -443,7 +443,7 @@ async fn an_operator_says_whether_what_nobody_saw_end_is_spent() {
             time: "2026-01-02T03:04:05Z".into(),
             caller: "bob".into(),
         };
-        store.add_unsettled(vec![unsettled]).await.unwrap();
+        store.take_over(&[unsettled], &[]).unwrap();
         shop.world.operator.settle(attempt.as_str(), verdict, "looked".into()).await.unwrap();
         assert_eq!(shop.spent().await, expected);
     }

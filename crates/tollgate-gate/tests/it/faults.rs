@@ -34,7 +34,7 @@ impl Rig {
             };
             tool(name, risk, body).define(|it| it.source.kind = tollgate_types::SourceKind::Builtin).arc()
         });
-        let setup = Setup { tools: tools.collect(), disk: Some(disk.shared()), ..Setup::default() };
+        let setup = Setup { tools: tools.collect(), options: Options { disk: disk.shared(), ..Options::default() }, ..Setup::default() };
         Self { world: World::at(folder, setup), disk, runs }
     }
 

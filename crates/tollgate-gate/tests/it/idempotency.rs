@@ -36,7 +36,7 @@ fn counting(runs: &Arc<AtomicUsize>, own: Idempotency) -> Arc<dyn Tool> {
     .arc()
 }
 
-fn free() -> Role {
+pub(crate) fn free() -> Role {
     Role::new("free")
         .allow("*")
         .risk(Risk::Dangerous)
@@ -44,7 +44,7 @@ fn free() -> Role {
         .ask(tollgate_policy::Ask::Never)
 }
 
-fn caller(subject: &str) -> Caller {
+pub(crate) fn caller(subject: &str) -> Caller {
     Caller::new(subject, "free", Surface::Library)
 }
 

@@ -22,6 +22,7 @@ mod record;
 mod replaced;
 mod rules;
 mod shaping;
+mod simulation;
 mod stages;
 mod texts;
 mod undo;

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use rustix::fs::{FlockOperation, flock};
 use serde_json::json;
 use tollgate_gate::OperatorError;
-use tollgate_ledger::Durability;
+use tollgate_ledger::{Durability, Options};
 use tollgate_store::{Answer, Message};
 use tollgate_types::{Code, End, Risk, Status, ToolOutput};
 
@@ -138,8 +138,14 @@ async fn strict_reads_are_on_the_disk_before_they_run_and_before_they_are_answer
         tool_looks.fetch_add(1, Ordering::SeqCst);
         async { Ok(ToolOutput::text("seen")) }
     });
-    let world =
-        World::at(folder, Setup { tools: vec![look.arc()], reads: Some(Durability::Strict), ..Setup::default() });
+    let world = World::at(
+        folder,
+        Setup {
+            tools: vec![look.arc()],
+            options: Options { reads: Durability::Strict, ..Options::default() },
+            ..Setup::default()
+        },
+    );
     for _ in 0..5 {
         let outcome = world.call("look", json!({})).await;
         assert_eq!(outcome.status(), Status::Done);

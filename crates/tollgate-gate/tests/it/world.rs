@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tollgate_gate::{Budget, CallLimit, Gate, GateBuilder, Operator, Quotas, SystemClock, take_over};
 use tollgate_guard::redact::Redactor;
-use tollgate_ledger::{Disk, Durability, Ledger, Options, Recovery};
+use tollgate_ledger::{Ledger, Options, Recovery};
 use tollgate_policy::{Policy, Role};
 use tollgate_store::{InstallKey, Store};
 use tollgate_types::{
@@ -37,11 +37,9 @@ pub(crate) struct Setup {
     /// Where limits are counted; this process unless it is said.
     pub(crate) quota_store: Option<Arc<dyn QuotaStore>>,
     pub(crate) envelope: bool,
-    /// How durable the records of reads are; batched unless it is said.
-    pub(crate) reads: Option<Durability>,
     pub(crate) language: Language,
-    /// Where the ledger is written; the system's disk unless it is said.
-    pub(crate) disk: Option<Arc<dyn Disk>>,
+    /// How the ledger is kept.
+    pub(crate) options: Options,
 }
 
 impl World {
@@ -92,10 +90,14 @@ impl World {
 
 /// A gate and a desk on this folder, as a process of its own opens them.
 pub(crate) fn open(folder: &Path, setup: Setup) -> (Gate, Operator) {
+    let (gate, operator, _) = open_with_ledger(folder, setup);
+    (gate, operator)
+}
+
+/// The same, and the ledger under both.
+pub(crate) fn open_with_ledger(folder: &Path, setup: Setup) -> (Gate, Operator, Arc<Ledger>) {
     let clock = setup.clock.unwrap_or_else(|| Arc::new(SystemClock::new()));
-    let reads = setup.reads.unwrap_or(Durability::Batched);
-    let mut options = Options { lock_wait_ms: 100, reads, ..Options::default() };
-    options.disk = setup.disk.unwrap_or(options.disk);
+    let options = Options { lock_wait_ms: 100, ..setup.options };
     let store = Store::new(folder);
     let hand_on = |recovery: &Recovery| take_over(&store, recovery);
     let ledger = Arc::new(Ledger::open_telling(folder, Arc::clone(&clock), options, hand_on).unwrap().0);
@@ -111,7 +113,7 @@ pub(crate) fn open(folder: &Path, setup: Setup) -> (Gate, Operator) {
         quotas,
         budgets: setup.budgets,
         resilience: setup.resilience,
-        ledger,
+        ledger: Arc::clone(&ledger),
         store,
         key,
         redactor,
@@ -126,7 +128,7 @@ pub(crate) fn open(folder: &Path, setup: Setup) -> (Gate, Operator) {
     }
     .build(setup.tools)
     .unwrap();
-    (gate, operator)
+    (gate, operator, ledger)
 }
 
 pub(crate) fn records(data_dir: &Path) -> Vec<Value> {

@@ -89,7 +89,7 @@ async fn open_keys_go_from_the_unknown_to_one_other() {
         time: "2026-11-30T08:00:00Z".into(),
         caller: "bob".into(),
     };
-    store.add_unsettled(vec![unsettled]).await.unwrap();
+    store.take_over(&[unsettled], &[]).unwrap();
     assert!(store.is_unsettled(a1.clone()).await.unwrap() && !store.is_unsettled(a2.clone()).await.unwrap());
     assert!(store.take_keys_over(a1.clone(), a2.clone()).await.unwrap());
     assert!(!store.take_keys_over(a1, a3).await.unwrap(), "once");

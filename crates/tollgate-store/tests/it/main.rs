@@ -284,8 +284,8 @@ async fn unsettled_attempts_wait_for_a_human() {
         time: "2026-11-30T08:00:00Z".into(),
         caller: "bob".into(),
     };
-    store.add_unsettled(vec![one.clone()]).await.unwrap();
-    store.add_unsettled(vec![one.clone()]).await.unwrap();
+    store.take_over(std::slice::from_ref(&one), &[]).unwrap();
+    store.take_over(std::slice::from_ref(&one), &[]).unwrap();
     assert_eq!(store.unsettled().await.unwrap(), vec![one.clone()]);
     assert!(store.settle(one.attempt.clone()).await.unwrap());
     assert!(!store.settle(one.attempt).await.unwrap());
