@@ -32,7 +32,7 @@ const FLOORS: &[(&str, u8)] = &[
 ];
 
 /// What stands beside the house: tests and measurements.
-const BESIDE: &[&str] = &["tollgate-bench", "tollgate-testkit"];
+const BESIDE: &[&str] = &["tollgate-bench", "tollgate-fuzz", "tollgate-testkit"];
 
 /// What a crate must not know although it stands lower.
 const FORBIDDEN: &[(&str, &[&str])] = &[
