@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::json;
+use tollgate_ledger::Options;
 use tollgate_testkit::{Act, Fault, TestDisk};
 use tollgate_types::{Code, Outcome, Risk, Status, ToolOutput};
 
@@ -34,7 +35,11 @@ impl Rig {
             };
             tool(name, risk, body).define(|it| it.source.kind = tollgate_types::SourceKind::Builtin).arc()
         });
-        let setup = Setup { tools: tools.collect(), options: Options { disk: disk.shared(), ..Options::default() }, ..Setup::default() };
+        let setup = Setup {
+            tools: tools.collect(),
+            options: Options { disk: disk.shared(), ..Options::default() },
+            ..Setup::default()
+        };
         Self { world: World::at(folder, setup), disk, runs }
     }
 
