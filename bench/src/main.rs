@@ -1,11 +1,13 @@
 //! Measures what the gate costs, as ratios from one run, on the disk that holds `--folder`; with `--policy` only what a
-//! decision costs, with `--redaction` only what redaction does, with `--failure` only what protection from failures costs. A terminal gets tables, a pipe JSON lines.
+//! decision costs, with `--redaction` only what redaction does, with `--shaping` only what shaping results does, with
+//! `--failure` only what protection from failures costs. A terminal gets tables, a pipe JSON lines.
 //!
 //! ```text
 //! cargo run --release -p tollgate-bench -- --tollgate target/release/tollgate [--folder DIR] [--markdown]
 //! cargo run --release -p tollgate-bench -- --policy [--page docs/policy-speed.md]
 //! cargo run --release -p tollgate-bench -- --redaction
 //! cargo run --release -p tollgate-bench -- --failure [--folder DIR]
+//! cargo run --release -p tollgate-bench -- --shaping
 //! ```
 
 #![expect(clippy::print_stdout, reason = "its output is its purpose")]
@@ -19,6 +21,7 @@ mod policy;
 mod process;
 mod proof;
 mod redact;
+mod shape;
 mod stats;
 
 use std::error::Error;
@@ -32,7 +35,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut tollgate = None;
     let mut is_markdown = std::io::stdout().is_terminal();
     let (mut is_policy, mut page) = (false, None);
-    let (mut is_redaction_only, mut is_failure_only) = (false, false);
+    let (mut is_redaction_only, mut is_failure_only, mut is_shaping_only) = (false, false, false);
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
         match word.as_str() {
@@ -43,6 +46,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             "--page" => page = Some(PathBuf::from(words.next().ok_or("--page takes a file")?)),
             "--redaction" => is_redaction_only = true,
             "--failure" => is_failure_only = true,
+            "--shaping" => is_shaping_only = true,
             other => return Err(format!("no option is named `{other}`").into()),
         }
     }
@@ -52,9 +56,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     if is_failure_only {
         return told(&failures(&folder)?, is_markdown);
     }
+    if is_shaping_only {
+        return told(&shape::measure(), is_markdown);
+    }
     let mut rows = redact::measure();
     if !is_redaction_only {
         rows.push(batch::measure());
+        rows.extend(shape::measure());
         rows.extend(calls(&folder, tollgate.as_deref())?);
         rows.extend(failures(&folder)?);
     }

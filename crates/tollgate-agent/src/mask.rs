@@ -1,5 +1,5 @@
-//! What is new in each run, so that it tells nothing about whether two runs brought the same: handles of results, ids
-//! of questions, times.
+//! What is new in each run, so that it tells nothing about whether two runs brought the same: handles of results and
+//! tags of frames, ids of questions, times.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -8,7 +8,7 @@ use regex::{Captures, Regex};
 
 /// A group a kind: a handle, a UUID (RFC 9562 §4), a time (RFC 3339 §5.6). No word boundaries: in JSON an `\n` may stand
 /// before.
-const FRESH: &str = r"(res_[0-9a-f]{8,})|([0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12})|[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ][0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?(?:[Zz]|[+-][0-9]{2}:[0-9]{2})";
+const FRESH: &str = r"(res_[0-9a-f]{8,}|(?:from outside|end of data) [0-9a-f]{8})|([0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12})|[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ][0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?(?:[Zz]|[+-][0-9]{2}:[0-9]{2})";
 
 static PATTERN: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(FRESH).ok());
 

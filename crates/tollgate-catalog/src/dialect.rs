@@ -23,7 +23,8 @@ pub fn to_definition(definition: &ToolDefinition, dialect: Dialect) -> Value {
             }
             tool.insert("description".into(), description.into());
             tool.insert("inputSchema".into(), input);
-            if let Some(output) = &definition.output_schema {
+            // Of a value that is reshaped on its way the tool's own schema says nothing.
+            if let Some(output) = definition.output_schema.as_ref().filter(|_| !definition.output.changes_value()) {
                 tool.insert("outputSchema".into(), output.clone());
             }
             tool.insert("annotations".into(), hints(definition));

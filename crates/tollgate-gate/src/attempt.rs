@@ -67,6 +67,8 @@ struct Known {
     undoes: Option<AttemptId>,
     recorded_code: Option<Code>,
     recorded_result: Option<Abridged>,
+    /// What the ledger says beside the result.
+    remark: Option<String>,
     /// Records that wait for the next write, to save a turn at the ledger.
     pending: Vec<Entry>,
 }
@@ -90,6 +92,7 @@ impl Known {
             .or_else(given)
             .or_else(fallback)
             .or_else(|| self.undoes.as_ref().map(|first| format!("the undo of attempt {first}")))
+            .or_else(|| self.remark.clone())
     }
 }
 
@@ -200,6 +203,11 @@ impl Attempt {
             gate.redactor.value(value);
         }
         self.known().recorded_result = value.as_ref().map(abridge);
+    }
+
+    /// What the ledger says beside the result.
+    pub(crate) fn noted(&self, note: String) {
+        self.known().remark = Some(note);
     }
 
     /// What was mended in the arguments.

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use tollgate_guard::redact::Redactor;
 use tollgate_ledger::Ledger;
 use tollgate_policy::{Policy, PolicyError};
+use tollgate_shape::PlanError;
 use tollgate_store::{InstallKey, Store};
-use tollgate_types::{ApprovalChannel, Clock, Language, Resilience, Tool, Workspace};
+use tollgate_types::{ApprovalChannel, Clock, Language, Resilience, Summarize, Tool, Workspace};
 
 use crate::meta::ReadResult;
 use crate::{Budget, Gate, Quotas, RuleError};
@@ -42,6 +43,8 @@ pub struct GateBuilder {
     pub environment: Option<String>,
     /// Whether results are wrapped as `{ok: true, data}`.
     pub envelope: bool,
+    /// The models that say in short what long results say, where there are any.
+    pub summaries: Option<Arc<dyn Summarize>>,
     /// The isolation of what runs, as every record says it.
     pub sandbox: &'static str,
     /// The language that models are spoken to in.
@@ -63,6 +66,9 @@ pub enum RegisterError {
     /// Its fallbacks come back to it.
     #[error("its fallbacks go in a circle: {}", .0.join(" → "))]
     Circle(Vec<String>),
+    /// What it says of its results cannot be followed.
+    #[error(transparent)]
+    Output(#[from] PlanError),
 }
 
 /// A tool that could not be registered.

@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use tollgate_catalog::Entry;
+use tollgate_shape::Plan;
 use tollgate_types::{Concurrency, Tool};
 
 use crate::resilience::ladder::Ladder;
@@ -17,6 +18,8 @@ pub(crate) struct Executor {
     pub(crate) entry: Arc<Entry>,
     /// What runs.
     pub(crate) tool: Arc<dyn Tool>,
+    /// What becomes of its values.
+    pub(crate) plan: Plan,
     /// How many runs may overlap.
     pub(crate) turnstile: Arc<Turnstile>,
     /// Whom it asks.
@@ -26,13 +29,13 @@ pub(crate) struct Executor {
 }
 
 impl Executor {
-    pub(crate) fn new(entry: Arc<Entry>, tool: Arc<dyn Tool>, source: Arc<Source>, ladder: Ladder) -> Self {
+    pub(crate) fn new(entry: Arc<Entry>, tool: Arc<dyn Tool>, plan: Plan, source: Arc<Source>, ladder: Ladder) -> Self {
         let definition = &entry.definition;
         let permits = match definition.execution.concurrency {
             Concurrency::Parallel => definition.execution.max_concurrent,
             Concurrency::Sequential => 1,
         };
-        Self { entry, tool, turnstile: Turnstile::new(permits), source, ladder }
+        Self { entry, tool, plan, turnstile: Turnstile::new(permits), source, ladder }
     }
 }
 

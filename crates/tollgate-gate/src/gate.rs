@@ -14,10 +14,11 @@ use tollgate_catalog::Catalog;
 use tollgate_guard::redact::Redactor;
 use tollgate_ledger::Ledger;
 use tollgate_policy::{Effect, Policy, PolicyError};
+use tollgate_shape::Plan;
 use tollgate_store::{InstallKey, Store};
 use tollgate_types::{
     ApprovalChannel, AttemptId, BoxFuture, Call, Caller, CancellationToken, Clock, Code, Door, End, ErrorObject,
-    Language, Observer, Outcome, Risk, SourceKind, Stage, Supply, Text, Tool, ToolDefinition, Workspace,
+    Language, Observer, Outcome, Risk, SourceKind, Stage, Summarize, Supply, Text, Tool, ToolDefinition, Workspace,
     limits::CALLS_UNDER_WAY_MAX,
 };
 use tollgate_wire::repair;
@@ -66,6 +67,7 @@ pub(crate) struct Inner {
     pub(crate) env: Arc<BTreeMap<String, String>>,
     pub(crate) environment: Option<String>,
     pub(crate) envelope: bool,
+    pub(crate) summaries: Option<Arc<dyn Summarize>>,
     pub(crate) sandbox: &'static str,
     pub(crate) observers: Observers,
     pub(crate) language: Language,
@@ -98,6 +100,7 @@ impl Gate {
             env: Arc::new(builder.env),
             environment: builder.environment,
             envelope: builder.envelope,
+            summaries: builder.summaries,
             sandbox: builder.sandbox,
             observers: Observers::default(),
             language: builder.language,
@@ -119,6 +122,7 @@ impl Gate {
         let (source, (by_source, by_house)) =
             (self.inner.sources.of(&definition), self.inner.sources.on_error(&definition));
         let ladder = Ladder::new(&definition, by_source, by_house);
+        let plan = Plan::read(&definition.output)?;
         self.inner.policy.during(|policy| {
             if let Some(circle) = self.inner.executors.circle(&definition.name, &ladder) {
                 return Err(RegisterError::Circle(circle));
@@ -128,7 +132,7 @@ impl Gate {
                 self.inner.catalog.remove(&entry.definition.name);
                 return Err(error.into());
             }
-            self.inner.executors.insert(Executor::new(entry, tool, source, ladder));
+            self.inner.executors.insert(Executor::new(entry, tool, plan, source, ladder));
             Ok(())
         })
     }

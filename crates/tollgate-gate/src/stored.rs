@@ -62,7 +62,7 @@ pub(crate) async fn keep(gate: &Inner, whose: Whose<'_>, end: &End) -> Result<()
         let (tool, attempt) = (whose.tool.to_owned(), whose.attempt.clone());
         let text = result.text();
         let total = text.lines().count();
-        let meta = ResultMeta { caller: whose.caller.clone(), tool, attempt };
+        let meta = ResultMeta { caller: whose.caller.clone(), tool, attempt, part: 0 };
         let handle = match &result.truncated {
             // The whole was kept when it was cut.
             Some(truncated) => truncated.handle.clone(),
@@ -70,7 +70,8 @@ pub(crate) async fn keep(gate: &Inner, whose: Whose<'_>, end: &End) -> Result<()
         };
         let note = format!("the call happened; its answer is long: read_result with handle \"{handle}\"");
         let truncated = Some(Truncated { shown: 0, total, handle });
-        stored = encode(&End::Done(CallResult { content: vec![Content::Text(note)], structured: None, truncated }));
+        stored =
+            encode(&End::Done(CallResult { content: vec![Content::Text(note)], truncated, ..CallResult::default() }));
     }
     gate.store.fulfil(whose.attempt.clone(), stored, gate.clock.now()).await
 }

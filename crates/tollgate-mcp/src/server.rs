@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde_json::json;
 use serde_json::value::RawValue;
 use tollgate_types::{
-    Caller, ClientCapabilities, Code, Door, ErrorObject, Progress, ProgressUpdate, TraceContext, limits,
+    Caller, ClientCapabilities, Code, Door, ErrorObject, Outcome, Progress, ProgressUpdate, TraceContext, limits,
 };
 
 use crate::jsonrpc::{self, Id, Message, RpcError};
@@ -287,7 +287,8 @@ impl Request {
                     return failure(&RpcError::missing_capability(lacks));
                 }
                 let result = tools::result_of(&outcome, revision);
-                Answer { text: jsonrpc::answer(&id, Stamped::new(revision, &info, &result)), status: 200 }
+                let stamped = Stamped::new(revision, &info, &result).telling(&outcome);
+                Answer { text: jsonrpc::answer(&id, stamped), status: 200 }
             }
         }
     }
@@ -325,16 +326,21 @@ struct Stamped<'a, R> {
 
 #[derive(Serialize)]
 struct Stamp<'a> {
-    #[serde(rename = "resultType")]
-    result_type: &'static str,
+    #[serde(rename = "resultType", skip_serializing_if = "Option::is_none")]
+    result_type: Option<&'static str>,
     #[serde(rename = "_meta")]
     meta: ResultMeta<'a>,
 }
 
 #[derive(Serialize)]
 struct ResultMeta<'a> {
-    #[serde(rename = "io.modelcontextprotocol/serverInfo")]
-    server_info: Implementation<'a>,
+    #[serde(rename = "io.modelcontextprotocol/serverInfo", skip_serializing_if = "Option::is_none")]
+    server_info: Option<Implementation<'a>>,
+    /// The result may say what others wrote: data, and never instructions.
+    #[serde(rename = "tollgate/outside", skip_serializing_if = "std::ops::Not::not")]
+    outside: bool,
+    #[serde(rename = "tollgate/warnings", skip_serializing_if = "<[String]>::is_empty")]
+    warnings: &'a [String],
 }
 
 #[derive(Serialize)]
@@ -345,9 +351,19 @@ struct Implementation<'a> {
 
 impl<'a, R: Serialize> Stamped<'a, R> {
     fn new(revision: Revision, info: &'a ServerInfo, result: &'a R) -> Self {
-        let server_info = Implementation { name: &info.name, version: &info.version };
-        let stamp =
-            revision.is_stateless().then_some(Stamp { result_type: "complete", meta: ResultMeta { server_info } });
+        let server_info = Some(Implementation { name: &info.name, version: &info.version });
+        let meta = ResultMeta { server_info, outside: false, warnings: &[] };
+        let stamp = revision.is_stateless().then_some(Stamp { result_type: Some("complete"), meta });
         Self { stamp, result }
+    }
+
+    /// The same with what the gate says of the result.
+    fn telling(mut self, outcome: &'a Outcome) -> Self {
+        let Some(told) = outcome.result().filter(|told| told.outside || !told.warnings.is_empty()) else { return self };
+        let meta = ResultMeta { server_info: None, outside: false, warnings: &[] };
+        let stamp = self.stamp.get_or_insert(Stamp { result_type: None, meta });
+        stamp.meta.outside = told.outside;
+        stamp.meta.warnings = &told.warnings;
+        self
     }
 }

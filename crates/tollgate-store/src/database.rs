@@ -2,12 +2,13 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
-use crate::StoreError;
+use crate::{Keeping, StoreError};
 
 /// The format that this program writes.
 const VERSION: i64 = 7;
@@ -118,6 +119,9 @@ create index if not exists approvals_standing_by_beginning on approvals (created
     where consumed_at is null and status <> 'expired';
 create index if not exists idempotency_by_attempt on idempotency (attempt);
 create index if not exists idempotency_by_end on idempotency (expires) where outcome is not null;
+create index if not exists results_by_content on results (sha256);
+create index if not exists results_by_caller on results (subject, role, tenant, created);
+create table if not exists contents (sha256 text primary key, bytes integer not null, blocks blob not null) strict;
 ";
 
 /// From each older format to the next one.
@@ -147,12 +151,27 @@ const MIGRATIONS: [(i64, &str); 8] = [
 pub struct Store {
     folder: Arc<PathBuf>,
     connection: Arc<Mutex<Option<Connection>>>,
+    pub(crate) keeping: Keeping,
+    /// Whether this process has looked for results that nothing refers to.
+    pub(crate) has_swept: Arc<AtomicBool>,
 }
 
 impl Store {
     /// The store of `data_dir`. Nothing is opened yet.
     pub fn new(data_dir: &Path) -> Self {
-        Self { folder: Arc::new(data_dir.to_owned()), connection: Arc::default() }
+        Self {
+            folder: Arc::new(data_dir.to_owned()),
+            connection: Arc::default(),
+            keeping: Keeping::default(),
+            has_swept: Arc::default(),
+        }
+    }
+
+    /// The same, which keeps whole results so.
+    #[must_use]
+    pub fn keeping(mut self, keeping: Keeping) -> Self {
+        self.keeping = keeping;
+        self
     }
 
     /// The data folder.

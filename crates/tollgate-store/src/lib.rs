@@ -30,7 +30,7 @@ pub use error::StoreError;
 pub use grant::Grant;
 pub use idempotency::{NewReservation, Reservation, ReservationKey};
 pub use key::InstallKey;
-pub use result::ResultMeta;
+pub use result::{Keeping, KeptResult, ResultMeta};
 pub use session::{NewCall, SessionLock, SessionMeta, SessionSummary, Step, StepKind, StoredCall};
 pub use spending::{Charge, Count, Spending, Spent};
 pub use undo::UndoPlan;

@@ -2,7 +2,7 @@
 //! content. An undo happens once: of several that come for it one gets it.
 
 use std::fs;
-use std::io;
+use std::io::{self, Write};
 use std::path::Path;
 
 use jiff::{SignedDuration, Timestamp};
@@ -11,8 +11,7 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use tollgate_types::{AttemptId, BeforeImage, BeforeImages, FileImage, RESTORE_FILE, limits};
 
-use crate::key::hex;
-use crate::result::write_once;
+use crate::key::{create_private, create_private_folder, hex};
 use crate::{Store, StoreError};
 
 /// The folder of the kept files.
@@ -216,6 +215,27 @@ fn remove(connection: &Connection, folder: &Path, gone: Vec<String>) -> Result<(
             }
             Ok(()) | Err(_) => {}
         }
+    }
+    Ok(())
+}
+
+/// Writes a file that is there as a whole or not at all; one of this name has this content.
+fn write_once(folder: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
+    if path.exists() {
+        return Ok(());
+    }
+    create_private_folder(folder)?;
+    let mut name = [0_u8; 8];
+    getrandom::fill(&mut name).map_err(io::Error::other)?;
+    let aside = folder.join(format!(".{}", hex(&name)));
+    create_private(&aside, &[])?;
+    let written = fs::OpenOptions::new().write(true).open(&aside).and_then(|mut file| {
+        file.write_all(bytes)?;
+        file.sync_all()
+    });
+    if let Err(error) = written.and_then(|()| fs::rename(&aside, path)) {
+        let _ = fs::remove_file(&aside);
+        return Err(error);
     }
     Ok(())
 }

@@ -157,7 +157,9 @@ impl Drop for Watch<'_> {
 
 fn end(result: Result<ToolOutput, ToolError>) -> End {
     match result {
-        Ok(ToolOutput { content, structured }) => End::Done(CallResult { content, structured, truncated: None }),
+        Ok(ToolOutput { content, structured }) => {
+            End::Done(CallResult { content, structured, ..CallResult::default() })
+        }
         Err(error) => End::from_error(error.into()),
     }
 }

@@ -45,7 +45,7 @@ impl Caller {
 }
 
 /// The ways in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Surface {
     /// `tollgate call`.
@@ -63,6 +63,11 @@ pub enum Surface {
 }
 
 impl Surface {
+    /// Whether who asks here can take images, audio and other files as they are. A model in a chat reads text.
+    pub fn takes_media(self) -> bool {
+        !matches!(self, Self::Agent)
+    }
+
     /// The name in the ledger.
     pub fn as_str(self) -> &'static str {
         match self {

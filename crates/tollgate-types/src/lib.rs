@@ -14,6 +14,7 @@ mod level;
 pub mod limits;
 mod observer;
 mod outcome;
+mod output;
 mod port;
 mod quota;
 mod resilience;
@@ -35,9 +36,12 @@ pub use ids::{ApprovalId, AttemptId, BootId, CallId, Digest, Pin, uuid_v7};
 pub use level::{Category, Permission, Risk};
 pub use observer::{Observed, Observer, Stage, Staged};
 pub use outcome::{CallResult, Content, End, Outcome, Repair, ToolOutput, Truncated, Waiting, WaitingKind};
+pub use output::{
+    CutAt, Mismatch, Output, OutputFormat, OutsideMark, Summary, SurfaceLimits, TableForm, TimeForm, Unit,
+};
 pub use port::{
-    ApprovalAnswer, ApprovalChannel, ApprovalQuestion, BoxFuture, Clock, Cx, Door, Progress, ProgressUpdate, Supply,
-    Tool, Workspace,
+    ApprovalAnswer, ApprovalChannel, ApprovalQuestion, BoxFuture, Clock, Cx, Door, Progress, ProgressUpdate, Summarize,
+    Supply, Tool, Workspace,
 };
 pub use quota::{QuotaStore, Rate, Turn};
 pub use resilience::{
@@ -47,9 +51,7 @@ pub use resilience::{
 pub use schema::{input_schema, output_schema};
 pub use secret::Secret;
 pub use text::{Flaw, Language, Made, Parameters, Text, alternatives, meant};
-pub use tool::{
-    Annotations, Concurrency, Dialect, Execution, Output, OutputFormat, Security, Source, SourceKind, ToolDefinition,
-};
+pub use tool::{Annotations, Concurrency, Dialect, Execution, Security, Source, SourceKind, ToolDefinition};
 pub use trace::{SpanId, TraceContext, TraceId};
 pub use undo::{BeforeImage, BeforeImages, Compensation, FileImage, RESTORE_FILE, Undo};
 

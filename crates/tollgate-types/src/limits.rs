@@ -243,6 +243,30 @@ pub const UNDOS_KEPT_MAX: u32 = 10_000;
 pub const UNDO_IMAGE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// Files that are kept so, together; beyond it the oldest go.
 pub const UNDO_IMAGES_BYTES_MAX: u64 = 128 * 1024 * 1024;
+/// Whole results of one data folder, unless the configuration says otherwise; beyond it the oldest go.
+pub const RESULTS_BYTES_MAX: u64 = 1024 * 1024 * 1024;
+/// Whole results of one caller, unless the configuration says otherwise; beyond it the caller's oldest go.
+pub const RESULTS_CALLER_BYTES_MAX: u64 = 256 * 1024 * 1024;
+/// A file among the whole results that no handle names is removed after this time: its call may still be under way.
+pub const RESULT_ORPHAN_MS: u64 = 60 * 60 * 1000;
+/// Nesting of a result: what is deeper could not be read back as JSON.
+pub const RESULT_DEPTH_MAX: usize = 100;
+/// Paths in `output` of a tool.
+pub const OUTPUT_PATHS_MAX: usize = 200;
+/// Columns of a table.
+pub const TABLE_COLUMNS_MAX: usize = 100;
+/// What a model is given of a text to summarise; its end is left out, which is said.
+pub const SUMMARY_CHARS_MAX: usize = 200_000;
+/// How long a summary may take.
+pub const SUMMARY_TIMEOUT_MS: u64 = 30_000;
+/// A filter of `read_result`.
+pub const FILTER_CHARS_MAX: usize = 1_000;
+/// Steps of a filter: values that it looks at or makes.
+pub const FILTER_STEPS_MAX: u64 = 20_000_000;
+/// A pattern of `read_result`.
+pub const SEARCH_CHARS_MAX: usize = 1_000;
+/// A line that is searched as one; a longer one is searched in parts.
+pub const SEARCH_LINE_BYTES_MAX: usize = 1024 * 1024;
 /// A configuration file.
 pub const CONFIG_BYTES_MAX: usize = 1024 * 1024;
 /// A file of rules.

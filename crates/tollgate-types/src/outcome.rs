@@ -87,6 +87,12 @@ pub struct CallResult {
     pub structured: Option<Value>,
     /// Set when this is not all of it.
     pub truncated: Option<Truncated>,
+    /// Whether it may say what others wrote: data, and never instructions.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub outside: bool,
+    /// What is not as it should be with it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
 }
 
 /// What is waited for.

@@ -212,3 +212,12 @@ pub trait ApprovalChannel: Send + Sync {
     /// Asks. It only decides; it runs nothing.
     fn ask<'a>(&'a self, question: &'a ApprovalQuestion) -> BoxFuture<'a, ApprovalAnswer>;
 }
+
+/// A model that says in short what a long text says.
+pub trait Summarize: Send + Sync {
+    /// The summary by the model of this name in the configuration.
+    ///
+    /// # Errors
+    /// Why there is none, without secrets.
+    fn summarize<'a>(&'a self, model: &'a str, text: &'a str) -> BoxFuture<'a, Result<String, String>>;
+}

@@ -20,7 +20,7 @@ const OR: char = '\u{1f}';
 const MEANT: char = '\u{1e}';
 const MEANT_END: char = '\u{1d}';
 
-/// The language that models are spoken to in. Codes, fields and JSON Pointers are the same in each.
+/// A language in which models are spoken to. Codes, fields and JSON Pointers are the same in each.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Language {

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::{Category, Cost, Idempotency, OnError, Permission, Risk, Undo, Units, limits};
+use crate::{Category, Cost, Idempotency, OnError, Output, Permission, Risk, Undo, Units, limits};
 
 /// A capability as data. The executor stands apart; see [`crate::Tool`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -312,37 +312,6 @@ pub struct Security {
     /// Regular expressions that no text among the arguments may match.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub blocked_patterns: Vec<String>,
-}
-
-/// What becomes of a tool's result.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Output {
-    /// What the model sees of it, in characters; the whole is kept behind a handle.
-    pub max_length: usize,
-    /// What is said at the cut instead of «shown n of N».
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub truncation_message: Option<String>,
-    /// The form of the text.
-    pub format: OutputFormat,
-}
-
-impl Default for Output {
-    fn default() -> Self {
-        Self { max_length: limits::OUTPUT_CHARS_MAX, truncation_message: None, format: OutputFormat::Text }
-    }
-}
-
-/// The form of a result's text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum OutputFormat {
-    /// Lines.
-    Text,
-    /// One JSON value.
-    Json,
-    /// Markdown.
-    Markdown,
 }
 
 mod defaults {

@@ -8,7 +8,7 @@ use serde_json::Value;
 use serde_json::ser::Formatter;
 
 /// Marks that may sit on one letter; more of them would be drawn over the neighbouring lines.
-const MARKS_MAX: usize = 4;
+pub const MARKS_MAX: usize = 4;
 /// The same blank so often within a text is written as a number.
 const BLANKS_MAX: usize = 16;
 /// What is surely seen at a glance, in lines.
@@ -31,14 +31,14 @@ pub fn is_hidden(c: char) -> bool {
 }
 
 /// Marks that are drawn on the letter before them.
-fn is_mark(c: char) -> bool {
+pub fn is_mark(c: char) -> bool {
     matches!(c,
         '\u{300}'..='\u{36F}' | '\u{483}'..='\u{489}' | '\u{1AB0}'..='\u{1AFF}' | '\u{1DC0}'..='\u{1DFF}'
         | '\u{20D0}'..='\u{20FF}' | '\u{FE20}'..='\u{FE2F}')
 }
 
 /// Symbols that are drawn as text or as an emoji, by the selector behind them (UTS #51): one there hides nothing.
-fn has_styles(c: char) -> bool {
+pub fn has_styles(c: char) -> bool {
     matches!(c, '#' | '*' | '0'..='9' | '©' | '®' | '\u{203C}'..='\u{3299}' | '\u{1F000}'..='\u{1FAFF}')
         && !is_hidden(c)
 }

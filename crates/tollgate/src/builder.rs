@@ -11,16 +11,17 @@ use tollgate_guard::redact::Redactor;
 use tollgate_ledger::{Checkpointing, Ledger, OnDamage, Options, Recovery};
 use tollgate_mcp::upstream::UpstreamConfig;
 use tollgate_policy::{Policy, Role};
-use tollgate_store::{InstallKey, Store};
+use tollgate_store::{InstallKey, Keeping, Store};
 use tollgate_tools::{HeaderValue, HttpSpec, HttpTool, ProgramTool, program_files};
 use tollgate_types::{ApprovalChannel, Clock, Secret, SourceKind, Tool, Undo, Workspace};
 
 use crate::anchor::Anchors;
 use crate::config::{Http, Loaded, Runs, TextOrSecret, ToolConfig};
 use crate::data;
+use crate::model::Summaries;
 use crate::overlay::Overlays;
 use crate::servers::{self, Servers};
-use crate::{Error, Tollgate, telemetry, webhook};
+use crate::{Error, Tollgate, sandbox_level, telemetry, webhook};
 
 /// Makes a [`Tollgate`]. Without a word it has the built-in tools, the role `developer` and its data in `.tollgate`.
 pub struct Builder {
@@ -120,9 +121,8 @@ impl Builder {
     pub async fn build(self) -> Result<Tollgate, Error> {
         let workspace = existing("the workspace", &self.workspace.unwrap_or_else(|| self.loaded.workspace()))?;
         let data_dir = made(&self.data_dir.unwrap_or_else(|| self.loaded.data_dir()), &workspace)?;
-        let sandbox = tollgate_sandbox::level().as_str();
-        let options = options(&self.loaded, sandbox, self.on_damage)?;
-        let (ledger, store) = opened(&data_dir, &self.clock, options)?;
+        let options = options(&self.loaded, sandbox_level(), self.on_damage)?;
+        let (ledger, store) = opened(&data_dir, &self.clock, options, self.loaded.keeping()?)?;
         let key = InstallKey::load(&data_dir)?;
         let redactor = self.loaded.redactor(key.as_bytes())?;
         let (operator, sessions) = desks(&ledger, &store, &self.clock, &redactor);
@@ -149,7 +149,8 @@ impl Builder {
             env,
             environment: self.loaded.config.environment.clone(),
             envelope: self.loaded.config.envelope,
-            sandbox,
+            summaries: Some(Arc::new(Summaries { loaded: Arc::clone(&self.loaded), redactor: redactor.clone() })),
+            sandbox: sandbox_level(),
             language: self.loaded.config.language,
         }
         .build(tools)
@@ -238,8 +239,13 @@ fn options(loaded: &Loaded, sandbox: &'static str, on_damage: OnDamage) -> Resul
 }
 
 /// The record and the state, after what dead processes left was taken over.
-fn opened(data_dir: &Path, clock: &Arc<dyn Clock>, options: Options) -> Result<(Arc<Ledger>, Store), Error> {
-    let store = Store::new(data_dir);
+fn opened(
+    data_dir: &Path,
+    clock: &Arc<dyn Clock>,
+    options: Options,
+    keeping: Keeping,
+) -> Result<(Arc<Ledger>, Store), Error> {
+    let store = Store::new(data_dir).keeping(keeping);
     let hand_on = |recovery: &Recovery| take_over(&store, recovery);
     let ledger = Ledger::open_telling(data_dir, Arc::clone(clock), options, hand_on)?.0;
     Ok((Arc::new(ledger), store))

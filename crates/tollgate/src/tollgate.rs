@@ -4,21 +4,20 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate_agent::{ChatModel, ModelConfig, Sessions};
+use tollgate_agent::{ChatModel, Sessions};
 use tollgate_gate::{Erasing, Gate, Operator};
 use tollgate_guard::redact::Redactor;
 use tollgate_ledger::Ledger;
 use tollgate_mcp::upstream::UpstreamStatus;
 use tollgate_policy::Role;
 use tollgate_telemetry::Telemetry;
-use tollgate_types::{
-    BoxFuture, Call, Caller, CancellationToken, Clock, Door, Language, Outcome, Secret, ToolDefinition,
-};
+use tollgate_types::{BoxFuture, Call, Caller, CancellationToken, Clock, Door, Language, Outcome, ToolDefinition};
 use tollgate_webhook::Webhook;
 
 use crate::anchor::{AnchorWatch, Anchors};
 use crate::builder::{Reading, read_policy};
-use crate::config::{Loaded, Model, TextOrSecret};
+use crate::config::Loaded;
+use crate::model;
 use crate::servers::{CALL_WAIT, Servers};
 use crate::{Builder, Error, Reloads};
 
@@ -231,54 +230,7 @@ impl Tollgate {
     /// # Errors
     /// When no such model is configured, or its key is not to be had: a text with what to do.
     pub async fn model(&self, name: &str) -> Result<ChatModel, String> {
-        let models = &self.loaded.config.models;
-        let Some(model) = models.get(name) else {
-            let known: Vec<String> = models.keys().map(|name| format!("`{name}`")).collect();
-            return Err(match known.as_slice() {
-                [] => "no model is configured: add [models.default] with base_url and model to tollgate.toml".into(),
-                _ => format!("no model is configured as `{name}`; there is {}", known.join(", ")),
-            });
-        };
-        let config = self.model_config(model).await?;
-        ChatModel::new(config).map_err(|error| error.to_string())
-    }
-
-    async fn model_config(&self, model: &Model) -> Result<ModelConfig, String> {
-        let api_key = match &model.api_key {
-            None => None,
-            Some(source) => {
-                let secret = source.resolve(&self.loaded.folder).await?;
-                self.redactor.add_secret(&secret);
-                Some(secret)
-            }
-        };
-        let mut headers = Vec::new();
-        for (name, value) in &model.headers {
-            let value = match value {
-                TextOrSecret::Text(text) => {
-                    let value = Secret::new(text.clone());
-                    if self.redactor.is_secret_name(name) {
-                        self.redactor.add_secret(&value);
-                    }
-                    value
-                }
-                TextOrSecret::Secret(source) => {
-                    let secret = source.resolve(&self.loaded.folder).await?;
-                    self.redactor.add_secret(&secret);
-                    secret
-                }
-            };
-            headers.push((name.clone(), value));
-        }
-        let mut config = ModelConfig::new(model.base_url.clone(), model.model.clone());
-        config.redactor = Some(self.redactor.clone());
-        config.api_key = api_key;
-        config.headers = headers;
-        config.max_tokens = model.max_tokens;
-        config.temperature = model.temperature;
-        config.stream = model.stream;
-        config.idle_timeout = Duration::from_millis(model.idle_timeout_ms);
-        Ok(config)
+        model::client(&self.loaded, &self.redactor, name).await
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::io::{IsTerminal, Read};
 
+use tollgate::shape::{described, embedded_text, is_media};
 use tollgate::{Call, CancellationToken, Content, Outcome, Surface, Tollgate, TraceContext, limits};
 
 use super::{caller, configuration, open_for_person, unhurried};
@@ -89,9 +90,17 @@ fn for_people(outcome: &Outcome) -> String {
     if let Some(result) = outcome.result() {
         let parts = result.content.iter().map(|part| match part {
             Content::Text(text) => visible(text),
+            Content::Other(block) if is_media(block) => {
+                let words = embedded_text(block).unwrap_or_else(|| described(block, None));
+                format!("{}\n(--format json has it whole)", visible(&words))
+            }
             Content::Other(value) => visible(&value.to_string()),
         });
-        return format!("{}\n", parts.collect::<Vec<_>>().join("\n").trim_end_matches('\n'));
+        let warnings = result
+            .warnings
+            .iter()
+            .map(|warning| format!("{} {}", style(Style::Dim, "warning:", is_terminal), visible(warning)));
+        return format!("{}\n", parts.chain(warnings).collect::<Vec<_>>().join("\n").trim_end_matches('\n'));
     }
     let Some(error) = outcome.end.error() else { return String::new() };
     let head = format!("{} ({})", outcome.status().as_str(), error.error);

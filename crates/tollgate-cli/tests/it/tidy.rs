@@ -17,6 +17,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("tollgate-wire", 1),
     ("tollgate-sandbox", 1),
     ("tollgate-guard", 1),
+    ("tollgate-shape", 1),
     ("tollgate-ledger", 2),
     ("tollgate-store", 2),
     ("tollgate-mcp", 2),

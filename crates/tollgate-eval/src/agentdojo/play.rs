@@ -137,6 +137,7 @@ impl<'a> Stage<'a> {
             env: BTreeMap::new(),
             environment: None,
             envelope: false,
+            summaries: None,
             sandbox: "none",
             language: Language::En,
         }

@@ -5,8 +5,11 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::Value;
 use tokio::sync::{Notify, SemaphorePermit};
-use tollgate_types::{Code, Cx, HandedKey, Progress, SourceKind, ToolDefinition, ToolError, ToolOutput, limits};
+use tollgate_types::{
+    Code, Content, Cx, HandedKey, Progress, SourceKind, ToolDefinition, ToolError, ToolOutput, limits,
+};
 
 use super::approve::{Cleared, Yes};
 use super::{Stop, budget, cancelled, descend, ledger_unavailable, replay, shape, store_unavailable, undo};
@@ -252,7 +255,7 @@ async fn once(call: &Try<'_>) -> Result<ToolOutput, ToolError> {
     let error = tokio::select! {
         // What came back counts, even when the asker left at the same moment.
         biased;
-        ended = &mut running => return ended,
+        ended = &mut running => return ended.and_then(shallow),
         () = trip.cancellation.cancelled() => ToolError::with_code(Code::Cancelled, "cancelled while it ran"),
         () = tokio::time::sleep(limit) => late("did not finish", limit),
         silent = silence(idle.zip(heard.as_deref())) => late("said nothing", silent),
@@ -280,6 +283,24 @@ async fn silence(listening: Option<(Duration, &Notify)>) -> Duration {
     let Some((idle, heard)) = listening else { return std::future::pending().await };
     while tokio::time::timeout(idle, heard.notified()).await.is_ok() {}
     idle
+}
+
+/// A result that is nested too deeply ends here: everything behind walks through it.
+fn shallow(output: ToolOutput) -> Result<ToolOutput, ToolError> {
+    let is_deep = |value: &Value| tollgate_shape::is_deeper(value, limits::RESULT_DEPTH_MAX);
+    let is_deep_part = |part: &Content| matches!(part, Content::Other(value) if is_deep(value));
+    if !output.content.iter().any(is_deep_part) && !output.structured.as_ref().is_some_and(is_deep) {
+        return Ok(output);
+    }
+    for part in output.content {
+        if let Content::Other(value) = part {
+            tollgate_shape::dismantle(value);
+        }
+    }
+    output.structured.into_iter().for_each(tollgate_shape::dismantle);
+    let message = format!("the tool's result is nested deeper than {} levels", limits::RESULT_DEPTH_MAX);
+    let hint = "the call ran, but its result cannot be shown: do not repeat it; tell the user";
+    Err(ToolError::with_code(Code::InvalidOutput, message).with_hint(hint))
 }
 
 /// A change that was broken off may have happened in part.

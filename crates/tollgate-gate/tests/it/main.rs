@@ -20,6 +20,7 @@ mod intervention;
 mod quotas;
 mod record;
 mod replaced;
+mod results;
 mod rules;
 mod shaping;
 mod simulation;

@@ -12,7 +12,7 @@ use tollgate_policy::{Policy, Role};
 use tollgate_store::{InstallKey, Store};
 use tollgate_types::{
     ApprovalChannel, BoxFuture, Call, Caller, Clock, Cx, Door, Language, Outcome, QuotaStore, Resilience, Risk, Secret,
-    Surface, Tool, ToolDefinition, ToolError, ToolOutput, Workspace,
+    Summarize, Surface, Tool, ToolDefinition, ToolError, ToolOutput, Workspace,
 };
 
 /// A gate on a folder of its own.
@@ -37,6 +37,7 @@ pub(crate) struct Setup {
     /// Where limits are counted; this process unless it is said.
     pub(crate) quota_store: Option<Arc<dyn QuotaStore>>,
     pub(crate) envelope: bool,
+    pub(crate) summaries: Option<Arc<dyn Summarize>>,
     pub(crate) language: Language,
     /// How the ledger is kept.
     pub(crate) options: Options,
@@ -123,6 +124,7 @@ pub(crate) fn open_with_ledger(folder: &Path, setup: Setup) -> (Gate, Operator, 
         env: [].into(),
         environment: None,
         envelope: setup.envelope,
+        summaries: setup.summaries,
         sandbox: "none",
         language: setup.language,
     }

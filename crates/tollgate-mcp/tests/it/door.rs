@@ -39,7 +39,7 @@ impl Drop for Held<'_> {
 }
 
 pub(crate) fn done(text: &str, structured: Option<Value>) -> End {
-    End::Done(CallResult { content: vec![Content::Text(text.to_owned())], structured, truncated: None })
+    End::Done(CallResult { content: vec![Content::Text(text.to_owned())], structured, ..CallResult::default() })
 }
 
 impl Fixture {
@@ -84,7 +84,7 @@ impl Fixture {
             "picture" => {
                 let block =
                     json!({ "type": "image", "data": "aGk=", "mimeType": "image/png", "vendor": { "n": u64::MAX } });
-                End::Done(CallResult { content: vec![Content::Other(block)], structured: None, truncated: None })
+                End::Done(CallResult { content: vec![Content::Other(block)], ..CallResult::default() })
             }
             "refuse" => {
                 End::Refused(ErrorObject::new(Code::InvalidArguments, "`city` is missing").with_hint("give it"))

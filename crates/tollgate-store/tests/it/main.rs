@@ -5,6 +5,7 @@
 mod deliveries;
 mod idempotency;
 mod messages;
+mod results;
 mod sessions;
 mod spending;
 mod undo;
@@ -13,8 +14,8 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 use tempfile::TempDir;
 use tollgate_store::{
-    AccessKey, Answer, Approval, ApprovalStatus, Binding, Claim, InstallKey, KeyKind, NewApproval, ResultMeta, Store,
-    StoreError, Taken, Unsettled,
+    AccessKey, Answer, Approval, ApprovalStatus, Binding, Claim, InstallKey, KeyKind, NewApproval, Store, StoreError,
+    Taken, Unsettled,
 };
 use tollgate_types::{ApprovalId, AttemptId, CallId, Caller, Digest, Permission, Pin, Risk, Surface, uuid_v7};
 
@@ -248,29 +249,35 @@ async fn of_many_at_once_one_uses_the_yes() {
 #[tokio::test]
 async fn a_kept_result_is_its_callers_alone() {
     let (folder, store) = folder();
-    let meta = ResultMeta { caller: caller("bob"), tool: "read_file".into(), attempt: AttemptId::new(uuid_v7(now())) };
-    let handle = store.keep_result(meta, "全部内容".into(), now()).await.unwrap();
-    assert_eq!(store.read_result(&caller("bob"), &handle).await.unwrap().unwrap(), "全部内容");
-    assert!(store.read_result(&caller("carol"), &handle).await.unwrap().is_none());
-    assert!(store.read_result(&caller("bob"), "res_0").await.unwrap().is_none());
+    let handle = store.keep_result(results::meta("bob", "a1"), "全部内容".into(), now()).await.unwrap();
+    let read = |caller: Caller, handle: &str| {
+        let handle = handle.to_owned();
+        let store = store.clone();
+        async move { store.with_result(&caller, &handle, now(), |mut kept| kept.text()).await.unwrap() }
+    };
+    assert_eq!(read(caller("bob"), &handle).await.unwrap().unwrap(), "全部内容");
+    let others = [caller("carol"), caller("bob").with_tenant("acme"), Caller::new("bob", "reader", Surface::Cli)];
+    for other in others {
+        assert!(read(other, &handle).await.is_none());
+    }
+    assert!(read(caller("bob"), "res_0").await.is_none());
     for file in std::fs::read_dir(folder.path().join("results")).unwrap() {
         std::fs::write(file.unwrap().path(), "forged").unwrap();
     }
-    assert!(matches!(store.read_result(&caller("bob"), &handle).await, Err(StoreError::Corrupt(_))));
+    assert!(matches!(read(caller("bob"), &handle).await.unwrap(), Err(StoreError::Corrupt(_))));
 }
 
 #[tokio::test]
 async fn old_results_are_forgotten() {
     let (folder, store) = folder();
-    let meta = |attempt: &str| ResultMeta {
-        caller: caller("bob"),
-        tool: "read_file".into(),
-        attempt: AttemptId::new(attempt),
-    };
-    let handle = store.keep_result(meta("a1"), "old".into(), now()).await.unwrap();
+    let handle = store.keep_result(results::meta("bob", "a1"), "old".into(), now()).await.unwrap();
     let later = now() + SignedDuration::from_hours(24 * 8);
-    store.keep_result(meta("a2"), "new".into(), later).await.unwrap();
-    assert!(store.read_result(&caller("bob"), &handle).await.unwrap().is_none());
+    let bob = caller("bob");
+    let read = |at| store.with_result(&bob, &handle, at, |mut kept| kept.text());
+    assert!(read(later).await.unwrap().is_none(), "before anything was removed");
+    assert!(read(now()).await.unwrap().is_some());
+    store.keep_result(results::meta("bob", "a2"), "new".into(), later).await.unwrap();
+    assert!(read(now()).await.unwrap().is_none());
     assert_eq!(std::fs::read_dir(folder.path().join("results")).unwrap().count(), 1);
 }
 

@@ -12,6 +12,7 @@ mod page;
 mod policy;
 mod redact;
 mod resilience;
+mod results;
 mod secret;
 mod telemetry;
 
@@ -33,6 +34,7 @@ pub use limit::{CountedBy, Limit};
 pub use page::{json_schema, page};
 pub use policy::PolicyFile;
 pub use redact::{Redact, RedactExamples, RedactProfile, RedactRule};
+pub use results::Results;
 pub use secret::{SecretSource, TextOrSecret};
 pub use telemetry::{Level, Logs, Telemetry};
 
@@ -82,6 +84,8 @@ pub struct Config {
     /// Calls as OpenTelemetry spans, and the log.
     #[schemars(with = "Telemetry")]
     pub telemetry: Spanned<Telemetry>,
+    /// How long whole results are kept, and how many.
+    pub results: Results,
     /// Model servers; `default` is used unless `--model` names another.
     pub models: BTreeMap<String, Model>,
     /// Databases that `query_database`, `list_tables` and `describe_table` read.
@@ -121,6 +125,7 @@ impl Default for Config {
             resilience: Spanned::new(0..0, Resilience::default()),
             redact: Redact::default(),
             telemetry: Spanned::new(0..0, Telemetry::default()),
+            results: Results::default(),
             models: BTreeMap::new(),
             databases: BTreeMap::new(),
             search: None,
@@ -370,6 +375,7 @@ impl Loaded {
         }
         loaded.check_resilience()?;
         loaded.checkpoint_idle()?;
+        loaded.keeping()?;
         loaded.anchor()?;
         Ok(loaded)
     }

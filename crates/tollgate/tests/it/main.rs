@@ -15,5 +15,6 @@ mod data;
 mod failure;
 mod laws;
 mod library;
+mod results;
 mod retention;
 mod threats;
