@@ -13,7 +13,7 @@ use super::{ConfigError, Loaded};
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Results {
-    /// How long: a period such as `12h` or `7d`, at most 31 days. An answer that is repeated under its idempotency key
+    /// How long: a period such as `12h` or `168h`, at most 31 days. An answer that is repeated under its idempotency key
     /// names its whole for no longer.
     #[schemars(with = "String")]
     pub keep: Spanned<String>,
@@ -26,7 +26,7 @@ pub struct Results {
 impl Default for Results {
     fn default() -> Self {
         Self {
-            keep: Spanned::new(0..0, "7d".into()),
+            keep: Spanned::new(0..0, "168h".into()),
             bytes_max: limits::RESULTS_BYTES_MAX,
             caller_bytes_max: limits::RESULTS_CALLER_BYTES_MAX,
         }
@@ -42,7 +42,7 @@ impl Loaded {
         let results = &self.config.results;
         let Some(kept) = period(results.keep.get_ref()) else {
             let message = format!("`{}` is not a period of 1 ms to 31 days", results.keep.get_ref());
-            return Err(self.fault(&results.keep, "results.keep".into(), message, "write it as \"12h\" or \"7d\""));
+            return Err(self.fault(&results.keep, "results.keep".into(), message, "write it as \"12h\" or \"168h\""));
         };
         Ok(Keeping {
             ttl_ms: u64::try_from(kept.as_millis()).unwrap_or(u64::MAX),

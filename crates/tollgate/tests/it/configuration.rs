@@ -52,7 +52,7 @@ fn every_fault_has_its_place_and_what_would_be_right() {
         ("[[tool]]\nname = \"t\"\ndescription = \"d\"\n", 1, &["`tool.t`", "it runs nothing"], "command ="),
         ("[audit]\nreads = \"never\"\n", 2, &[":2:", "`audit.reads`", "unknown value `never`"], "config"),
         ("[audit]\ncheckpoint_idle = \"soon\"\n", 2, &[":2:", "not a period"], "10s"),
-        ("[results]\nkeep = \"soon\"\n", 2, &[":2:", "`results.keep`", "not a period"], "7d"),
+        ("[results]\nkeep = \"soon\"\n", 2, &[":2:", "`results.keep`", "not a period"], "168h"),
         ("[audit.anchor]\nevery = \"1m\"\n", 1, &["`audit.anchor.file`", "names no place"], "syslog ="),
         ("[audit.anchor]\nsyslog = \"log:514\"\n", 2, &["`audit.anchor.syslog`", "unix:PATH"], "unix:/dev/log"),
         ("[audit.anchor]\nhttp = \"log\"\n", 2, &["`audit.anchor.http`"], "https://"),
