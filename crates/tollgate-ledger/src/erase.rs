@@ -236,7 +236,7 @@ impl Ledger {
         self.sign_beyond(last)?;
         let still = self.folder.to_keep_still().map_err(LedgerError::io("open its folder"))?;
         let _still = patiently(STILL_WAIT_MS, || Turn::take(&still))?;
-        // It says who asked, and where records stand. First: whatever happens on the way, none speaks of old places.
+        // It says who asked, and where records stand: it goes before they do, and what was made meanwhile after.
         Index::forget(&self.folder);
         for aside in asides {
             let placing = || LedgerError::io("put a segment in its place");
@@ -246,6 +246,7 @@ impl Ledger {
             };
             self.appender.in_turn(|_| place())?.map_err(placing())?;
         }
+        Index::forget(&self.folder);
         Ok(())
     }
 }

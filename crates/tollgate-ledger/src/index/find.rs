@@ -189,7 +189,14 @@ impl Index {
             let step = self.using(|index| index.oldest(filter, view, STEP, from))?;
             let Step { cursors, end } = step;
             for cursor in cursors {
-                let found = self.fetch(&mut reader, cursor).map_err(LedgerError::from)?;
+                let found = match self.fetch(&mut reader, cursor) {
+                    // Content was erased since the step was found: what is behind it stands elsewhere.
+                    Err(Trouble::Stale) => {
+                        reader = Reader::new(self.folder.clone());
+                        self.using(|index| index.fetch(&mut Reader::new(index.folder.clone()), cursor))?
+                    }
+                    fetched => fetched.map_err(LedgerError::from)?,
+                };
                 visit(found)?;
             }
             match end {
