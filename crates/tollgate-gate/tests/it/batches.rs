@@ -24,6 +24,12 @@ fn step(name: &'static str, risk: Risk, log: &Log) -> TestTool {
             for _ in number..30 {
                 tokio::task::yield_now().await;
             }
+            // One that waits for what does not begin runs out of its time.
+            if let Some(later) = arguments.get("until").and_then(Value::as_i64) {
+                while !log.lock().unwrap().contains(&("begin", later)) {
+                    tokio::task::yield_now().await;
+                }
+            }
             log.lock().unwrap().push(("end", number));
             if arguments.get("fail") == Some(&json!(true)) {
                 return Err(ToolError::new("on purpose"));
@@ -32,7 +38,7 @@ fn step(name: &'static str, risk: Risk, log: &Log) -> TestTool {
         }
     })
     .schema(json!({"type": "object", "properties": {
-        "n": {"type": "integer"}, "on": {"type": "string"}, "fail": {"type": "boolean"}}, "required": ["n"]}))
+        "n": {"type": "integer"}, "until": {"type": "integer"}, "on": {"type": "string"}, "fail": {"type": "boolean"}}, "required": ["n"]}))
     .define(|d| {
         d.source.kind = SourceKind::Builtin;
         d.execution.resources = vec!["/on".to_owned()];
@@ -63,8 +69,8 @@ async fn what_works_on_the_same_thing_keeps_its_order_and_the_rest_runs_side_by_
     let log = Log::default();
     let world = World::new([step("write", Risk::Write, &log).arc(), step("read", Risk::Read, &log).arc()]);
     let calls = vec![
-        Call::tool("write", json!({"n": 1, "on": "a.txt"})),
-        Call::tool("read", json!({"n": 2, "on": "./a.txt"})),
+        Call::tool("write", json!({"n": 1, "on": "a.txt", "until": 5})),
+        Call::tool("read", json!({"n": 2, "on": "./a.txt", "until": 3})),
         Call::tool("read", json!({"n": 3, "on": "a.txt"})),
         Call::tool("write", json!({"n": 4, "on": "a.txt"})),
         Call::tool("write", json!({"n": 5, "on": "b.txt"})),

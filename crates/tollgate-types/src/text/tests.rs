@@ -1,3 +1,5 @@
+//! Every text of the table in every language, as models read it.
+
 use std::fmt::Write as _;
 
 use super::*;
