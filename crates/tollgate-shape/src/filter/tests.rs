@@ -1,3 +1,5 @@
+//! What filters find, what is told of those that are wrong, and that each of them ends.
+
 use proptest::prelude::*;
 use serde_json::json;
 

@@ -127,7 +127,8 @@ async fn parts_are_read_and_checked_alone() {
     fs::write(&file, bytes).unwrap();
     assert!(page(0).await.unwrap().unwrap().is_ok(), "another block");
     assert!(matches!(page(50_000).await.unwrap().unwrap(), Err(StoreError::Corrupt(_))));
-    let read = store.with_result(&bob, &handle, now(), |kept| BufReader::new(kept).lines().count());
+    let read =
+        store.with_result(&bob, &handle, now(), |kept| BufReader::new(kept).lines().map_while(Result::ok).count());
     assert!(read.await.unwrap().unwrap() < 40_000);
 }
 
