@@ -18,12 +18,14 @@ pub(crate) struct Mortal {
     /// How often it is read before it kills.
     reads_left: AtomicI64,
     is_dead: AtomicBool,
+    /// Whether a look at how much time passed counts too. How often the ledger looks is up to the system's threads.
+    counts_both: bool,
 }
 
 impl Mortal {
-    pub(crate) fn new(time: &Arc<TestClock>, reads_left: Option<u32>) -> Arc<Self> {
+    pub(crate) fn new(time: &Arc<TestClock>, reads_left: Option<u32>, counts_both: bool) -> Arc<Self> {
         let reads_left = AtomicI64::new(reads_left.map_or(i64::MAX, i64::from));
-        Arc::new(Self { time: Arc::clone(time), reads_left, is_dead: AtomicBool::new(false) })
+        Arc::new(Self { time: Arc::clone(time), reads_left, is_dead: AtomicBool::new(false), counts_both })
     }
 
     pub(crate) fn kill(&self) {
@@ -42,10 +44,10 @@ impl Mortal {
         self.is_dead.load(Ordering::SeqCst)
     }
 
-    fn read(&self) {
+    fn read(&self, may_count: bool) {
         // When the ledger's own threads read it is up to the system: they die with the others, but do not count.
-        let counts = std::thread::current().name().is_none_or(|name| !name.starts_with("ledger-"));
-        if counts && self.reads_left.fetch_sub(1, Ordering::SeqCst) <= 0 {
+        let is_own = std::thread::current().name().is_none_or(|name| !name.starts_with("ledger-"));
+        if may_count && is_own && self.reads_left.fetch_sub(1, Ordering::SeqCst) <= 0 {
             self.kill();
         }
         if self.is_dead() {
@@ -57,12 +59,12 @@ impl Mortal {
 
 impl Clock for Mortal {
     fn now(&self) -> Timestamp {
-        self.read();
+        self.read(true);
         self.time.now()
     }
 
     fn monotonic(&self) -> Duration {
-        self.read();
+        self.read(self.counts_both);
         self.time.monotonic()
     }
 }

@@ -4,6 +4,7 @@ use std::io::Write;
 use std::panic::AssertUnwindSafe;
 use std::path::Path;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ use tollgate_testkit::TestClock;
 use tollgate_types::{Call, CancellationToken, Cx, Outcome, Risk, SourceKind, Tool, ToolError, ToolOutput};
 
 use super::mortal::{Killed, Mortal};
-use super::story::{Asked, Ending, Hold, TOOLS};
+use super::story::{Asked, Ending, Hold, Story, TOOLS};
 use crate::idempotency::{caller, free};
 use crate::world::{Setup, open_with_ledger, tool};
 
@@ -30,12 +31,15 @@ const ROUNDS: usize = 32;
 #[derive(Default)]
 pub(crate) struct World {
     seed: u64,
+    counts_both: bool,
     /// Where the next call that reaches a tool waits, and how it ends.
     plan: Mutex<Option<Plan>>,
     /// What happened to the world: by which attempt.
     pub(crate) effects: Mutex<Vec<String>>,
     /// What ran without a `started` on record.
     pub(crate) unrecorded: Mutex<Vec<String>>,
+    /// Whether a call went on beside the teller, who cannot see how far it is: the system's threads have a word in that.
+    pub(crate) is_loose: AtomicBool,
     /// Calls under a key of which nobody heard how they ended: an equal one may wait for them.
     unheard: Mutex<Vec<Asked>>,
 }
@@ -78,8 +82,13 @@ pub(crate) struct Process {
 }
 
 impl World {
-    pub(crate) fn of(seed: u64) -> Arc<Self> {
-        Arc::new(Self { seed, ..Self::default() })
+    pub(crate) fn of(story: &Story) -> Arc<Self> {
+        Arc::new(Self { seed: story.seed, counts_both: story.counts_both, ..Self::default() })
+    }
+
+    /// Notes that a call goes on beside the teller.
+    fn loosened_if(&self, goes_on: bool) {
+        self.is_loose.fetch_or(goes_on, Ordering::SeqCst);
     }
 
     /// Whether an equal call may be under way, here or where nobody lives any more. From now on this one is.
@@ -160,7 +169,7 @@ impl Process {
         segment_bytes_max: u64,
         reads_left: Option<u32>,
     ) -> Option<Self> {
-        let clock = Mortal::new(time, reads_left);
+        let clock = Mortal::new(time, reads_left, world.counts_both);
         // Signed at the end only: what signs is a thread of its own.
         let checkpointing =
             Checkpointing { every_ms: 1 << 50, every_records: 1 << 50, idle_ms: 1 << 50, ..Checkpointing::default() };
@@ -219,6 +228,7 @@ impl Process {
         *self.world.plan.lock().unwrap() = Some(plan.clone());
         let who = caller(asked.subject);
         let may_wait = self.world.may_wait(asked);
+        self.world.loosened_if(may_wait);
         let (under_way, ended) = self.block_on(async {
             let mut outcome = self.gate.call_until(&who, call, CancellationToken::new()).boxed();
             let (ended, go_on) = tokio::select! {
@@ -256,12 +266,14 @@ impl Process {
     pub(crate) fn leave(&mut self, which: usize) -> Option<()> {
         let place = which.checked_rem(self.under_way.len())?;
         drop(self.under_way.remove(place));
+        self.world.loosened_if(true);
         self.block_on(self.rounds())
     }
 
     /// Lets time pass. What ended by that.
     pub(crate) fn pass(&mut self, ms: u64) -> Vec<Outcome> {
         let mut under_way = std::mem::take(&mut self.under_way);
+        self.world.loosened_if(!under_way.is_empty());
         let ended = self.block_on(async {
             let mut ended = Vec::new();
             // A tool whose time is up has a moment to end by itself.

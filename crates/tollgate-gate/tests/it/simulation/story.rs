@@ -112,6 +112,8 @@ pub(crate) enum Step {
 #[derive(Debug, Clone)]
 pub(crate) struct Story {
     pub(crate) seed: u64,
+    /// Half of the stories are exact, the others have more places to die at.
+    pub(crate) counts_both: bool,
     /// So small that some stories fill several.
     pub(crate) segment_bytes_max: u64,
     pub(crate) steps: Vec<Step>,
@@ -123,7 +125,7 @@ impl Story {
         let segment_bytes_max = if dice.one_in(3) { 3_000 } else { 1 << 20 };
         let count = 6 + dice.below(16);
         let steps = (0..count).map(|_| step(&mut dice)).collect();
-        Self { seed, segment_bytes_max, steps }
+        Self { seed, counts_both: seed % 2 == 1, segment_bytes_max, steps }
     }
 }
 

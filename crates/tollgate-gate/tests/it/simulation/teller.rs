@@ -1,7 +1,7 @@
 //! Tells a story: each step is done before the next one begins, and what is acknowledged on the way is kept for the laws.
 
-use std::fmt::Write as _;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tollgate_gate::Verdict;
@@ -30,10 +30,19 @@ fn folder() -> tempfile::TempDir {
     if memory.is_dir() { tempfile::tempdir_in(memory).unwrap() } else { tempfile::tempdir().unwrap() }
 }
 
-/// What is on record at the end, without what is different each time; or which law is broken.
-pub(crate) fn tell(story: &Story) -> Result<Vec<String>, String> {
+/// A story as it was told.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Tale {
+    /// What is on record at the end, without what is different each time.
+    pub(crate) lines: Vec<String>,
+    /// Whether each telling of it is the same.
+    pub(crate) is_exact: bool,
+}
+
+/// Tells a story; or says which law is broken.
+pub(crate) fn tell(story: &Story) -> Result<Tale, String> {
     let (folder, time) = (folder(), Arc::default());
-    let world = World::of(story.seed);
+    let world = World::of(story);
     let (processes, reads_left, told) = ([None, None], [None, None], Told::default());
     let mut teller = Teller { story, folder, time, world, processes, reads_left, told };
     for (place, step) in story.steps.iter().enumerate() {
@@ -162,7 +171,7 @@ impl Teller<'_> {
         }
     }
 
-    fn finish(mut self) -> Result<Vec<String>, String> {
+    fn finish(mut self) -> Result<Tale, String> {
         for which in 0..2 {
             if let Some(process) = self.processes[which].take() {
                 // Whoever still works at the end dies over it.
@@ -180,9 +189,8 @@ impl Teller<'_> {
         laws::always(&self.world)?;
         let records = laws::at_the_end(self.folder.path(), &self.world, &self.told, &unsettled)?;
         let mut lines: Vec<String> = records.iter().map(laws::line).collect();
-        let mut effects = String::new();
-        let _ = write!(effects, "{} effects", self.world.effects.lock().unwrap().len());
-        lines.push(effects);
-        Ok(lines)
+        lines.push(format!("{} effects", self.world.effects.lock().unwrap().len()));
+        let is_exact = !self.story.counts_both && !self.world.is_loose.load(Ordering::SeqCst);
+        Ok(Tale { lines, is_exact })
     }
 }
