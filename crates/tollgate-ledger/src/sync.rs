@@ -60,6 +60,8 @@ struct Work {
     waiting: Vec<Waiter>,
     /// The foundation is on the disk.
     is_founded: bool,
+    /// The thread is up, and looks again when its time has come: records that nobody waits for need not wake it.
+    is_gathering: bool,
     is_stopping: bool,
     is_gone: bool,
 }
@@ -97,7 +99,7 @@ impl Syncer {
     /// Says that the segment was written up to `end`; it is synced soon.
     pub(crate) fn submit(&self, segment: Arc<Segment>, end: u64) {
         let mut work = self.shared.work();
-        if work.dirty.is_empty() {
+        if work.dirty.is_empty() && !work.is_gathering {
             self.shared.wake.notify_one();
         }
         add(&mut work, segment, end);
@@ -196,12 +198,15 @@ fn run(shared: &Shared, foundation: Foundation) -> Answer {
 /// Waits until something is to be synced and others had the time to join, or for the end.
 fn wait(shared: &Shared) -> MutexGuard<'_, Work> {
     let idle = |work: &mut Work| work.dirty.is_empty() && !work.is_stopping;
-    let work = shared.wake.wait_while(shared.work(), idle).unwrap_or_else(PoisonError::into_inner);
+    let mut work = shared.wake.wait_while(shared.work(), idle).unwrap_or_else(PoisonError::into_inner);
     if work.dirty.is_empty() {
         return work;
     }
+    work.is_gathering = true;
     let gathering = |work: &mut Work| !work.is_urgent();
-    shared.wake.wait_timeout_while(work, GATHER, gathering).unwrap_or_else(PoisonError::into_inner).0
+    let mut work = shared.wake.wait_timeout_while(work, GATHER, gathering).unwrap_or_else(PoisonError::into_inner).0;
+    work.is_gathering = false;
+    work
 }
 
 fn sync(synced: &Synced, dirty: &[(Arc<Segment>, u64)], foundation: &mut Option<Foundation>) -> io::Result<()> {
