@@ -122,7 +122,7 @@ fn minute() -> String {
 }
 
 /// A number of hours, days or weeks, such as `90d`.
-fn age(text: &str) -> Option<Duration> {
+pub(super) fn age(text: &str) -> Option<Duration> {
     let (number, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
     let unit = match unit {
         "h" => HOUR,

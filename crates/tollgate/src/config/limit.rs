@@ -12,6 +12,7 @@ use tollgate_policy::Policy;
 use tollgate_types::Rate;
 use toml::Spanned;
 
+use super::audit::age;
 use super::{ConfigError, Loaded};
 
 /// The longest period.
@@ -79,7 +80,9 @@ impl From<CountedBy> for Per {
 
 /// A period as it is written, such as `10s`.
 pub(super) fn period(text: &str) -> Option<Duration> {
-    let period = text.parse::<SignedDuration>().ok().and_then(|period| Duration::try_from(period).ok());
+    let parsed = || text.parse::<SignedDuration>().ok().and_then(|period| Duration::try_from(period).ok());
+    // A duration of the clock knows no days.
+    let period = age(text).or_else(parsed);
     period.filter(|period| (Duration::from_millis(1)..=PERIOD_MAX).contains(period))
 }
 
@@ -127,5 +130,28 @@ impl Loaded {
             return Err(fault("roles", format!("no role is named `{role}`"), &hint));
         }
         globs.build().map_err(|error| fault("tools", error.to_string(), "use fewer or shorter patterns"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_period_may_have_days() {
+        let hours = |hours: u64| Some(Duration::from_secs(hours * 60 * 60));
+        for (text, wanted) in [
+            ("1d", hours(24)),
+            ("2w", hours(14 * 24)),
+            ("12h", hours(12)),
+            ("1h 30m", Some(Duration::from_secs(5400))),
+            ("10s", Some(Duration::from_secs(10))),
+            ("31d", hours(31 * 24)),
+        ] {
+            assert_eq!(period(text), wanted, "{text}");
+        }
+        for text in ["", "d", "1", "-1d", "0d", "32d", "1.5d", "天", "99999999999999999999d"] {
+            assert_eq!(period(text), None, "{text}");
+        }
     }
 }
