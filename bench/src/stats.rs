@@ -44,6 +44,7 @@ impl Row {
             Aim::AtLeast(limit) => ("≥", limit),
         };
         let decimals = if *unit == "×" { 2 } else { 1 };
+        let limit = (limit * 100.0).round() / 100.0;
         format!("| {what} | {value:.decimals$} {unit} | {sign} {limit} {unit} | {against} |")
     }
 }
