@@ -5,6 +5,7 @@ mod eval;
 mod functions;
 mod lex;
 mod parse;
+mod values;
 
 use serde_json::Value;
 use tollgate_types::limits;

@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 
 use super::functions;
 use super::parse::{Operator, Term};
+use super::values;
 
 /// Why no further value comes.
 pub(super) enum Stop {
@@ -98,7 +99,7 @@ impl<'s> Machine<'s> {
             }
             Term::Binary(operator, left, right) => self.binary(*operator, left, right, input, tell),
             Term::Minus(term) => self.eval(term, input, &mut |value| {
-                tell(Cow::Owned(functions::arithmetic(Operator::Minus, &Value::from(0), &value)?))
+                tell(Cow::Owned(values::arithmetic(Operator::Minus, &Value::from(0), &value)?))
             }),
             Term::At(term, key) => {
                 self.eval(key, input, &mut |key| self.eval(term, input, &mut |value| tell(at(value, &key)?)))
@@ -160,9 +161,7 @@ impl<'s> Machine<'s> {
             Cow::Borrowed(Value::Object(map)) => map.values().try_for_each(|item| one(Cow::Borrowed(item))),
             Cow::Owned(Value::Array(items)) => items.into_iter().try_for_each(|item| one(Cow::Owned(item))),
             Cow::Owned(Value::Object(map)) => map.into_iter().try_for_each(|(_, item)| one(Cow::Owned(item))),
-            other => {
-                Err(Stop::Fault(format!("`[]` goes through a list or an object, not {}", functions::kind(&other))))
-            }
+            other => Err(Stop::Fault(format!("`[]` goes through a list or an object, not {}", values::kind(&other)))),
         }
     }
 
@@ -229,14 +228,14 @@ impl<'s> Machine<'s> {
             | Operator::LessOrEqual
             | Operator::More
             | Operator::MoreOrEqual => self.eval(right, input, &mut |other| {
-                self.eval(left, input, &mut |one| say(holds(operator, functions::order(&one, &other))))
+                self.eval(left, input, &mut |one| say(holds(operator, values::order(&one, &other))))
             }),
             Operator::Plus | Operator::Minus | Operator::Times | Operator::Through | Operator::Modulo => {
                 self.eval(right, input, &mut |other| {
                     self.eval(left, input, &mut |one| {
                         self.weigh(&one)?;
                         self.weigh(&other)?;
-                        tell(Cow::Owned(functions::arithmetic(operator, &one, &other)?))
+                        tell(Cow::Owned(values::arithmetic(operator, &one, &other)?))
                     })
                 })
             }
@@ -255,7 +254,7 @@ impl<'s> Machine<'s> {
         self.eval(to.unwrap_or(&open), input, &mut |to| {
             self.eval(from.unwrap_or(&open), input, &mut |from| {
                 self.eval(term, input, &mut |value| {
-                    let part = functions::slice(&value, &from, &to)?;
+                    let part = values::slice(&value, &from, &to)?;
                     self.weigh(&part)?;
                     tell(Cow::Owned(part))
                 })
@@ -273,7 +272,7 @@ impl<'s> Machine<'s> {
         let Some(((key, value), rest)) = members.split_first() else { return tell(Cow::Owned(Value::Object(so_far))) };
         self.eval(key, input, &mut |key| {
             let Value::String(key) = key.as_ref() else {
-                return Err(Stop::Fault(format!("a member's name is a text, not {}", functions::kind(&key))));
+                return Err(Stop::Fault(format!("a member's name is a text, not {}", values::kind(&key))));
             };
             self.eval(value, input, &mut |value| {
                 self.step(1 + so_far.len())?;
@@ -303,7 +302,7 @@ fn holds(operator: Operator, order: Ordering) -> bool {
 /// The member or item; null where there is none.
 fn at<'v>(value: Cow<'v, Value>, key: &Value) -> Result<Cow<'v, Value>, Stop> {
     let fault = |value: &Value| {
-        let (kind, key) = (functions::kind(value), functions::kind(key));
+        let (kind, key) = (values::kind(value), values::kind(key));
         Err(Stop::Fault(format!("nothing in {kind} can be looked up by {key}")))
     };
     let found = match (value.as_ref(), key) {
@@ -317,10 +316,10 @@ fn at<'v>(value: Cow<'v, Value>, key: &Value) -> Result<Cow<'v, Value>, Stop> {
     let taken = match value {
         Cow::Borrowed(Value::Object(map)) => key.as_str().and_then(|key| map.get(key)).map(Cow::Borrowed),
         Cow::Borrowed(Value::Array(items)) => {
-            functions::position(key, items.len()).and_then(|at| items.get(at)).map(Cow::Borrowed)
+            values::position(key, items.len()).and_then(|at| items.get(at)).map(Cow::Borrowed)
         }
         Cow::Owned(Value::Object(mut map)) => key.as_str().and_then(|key| map.swap_remove(key)).map(Cow::Owned),
-        Cow::Owned(Value::Array(mut items)) => functions::position(key, items.len())
+        Cow::Owned(Value::Array(mut items)) => values::position(key, items.len())
             .filter(|at| *at < items.len())
             .map(|at| Cow::Owned(items.swap_remove(at))),
         Cow::Borrowed(_) | Cow::Owned(_) => None,

@@ -81,7 +81,7 @@ fn what_jq_finds_is_found() {
             serde_json::Deserializer::from_str(expected).into_iter().map(|value| value.unwrap()).collect();
         assert_eq!(values.len(), expected.len(), "{filter}: {text:?}");
         for (value, expected) in values.iter().zip(&expected) {
-            assert!(functions::order(value, expected).is_eq(), "{filter}: {text:?}");
+            assert!(values::order(value, expected).is_eq(), "{filter}: {text:?}");
         }
     }
 }
