@@ -93,6 +93,14 @@ pub enum RegisterError {
         /// What is wrong with it.
         problem: String,
     },
+    /// What its calls work on can not be found in their arguments.
+    #[error("`{name}` has `execution.resources = [\"{pointer}\"]`, which is no JSON Pointer into its arguments")]
+    Resource {
+        /// The tool.
+        name: String,
+        /// What stands there.
+        pointer: String,
+    },
 }
 
 impl RegisterError {
@@ -107,6 +115,7 @@ impl RegisterError {
             Self::Limits { .. } => "out_of_range",
             Self::Idempotency { .. } => "bad_idempotency",
             Self::Undo { .. } => "bad_undo",
+            Self::Resource { .. } => "bad_resource",
         }
     }
 
@@ -122,6 +131,7 @@ impl RegisterError {
             Self::Limits { .. } => "leave the key out for the default",
             Self::Idempotency { .. } => "docs/idempotency.md says what `idempotency` can be",
             Self::Undo { .. } => "docs/undo.md says what `undo` can be",
+            Self::Resource { .. } => "begin it with `/`, as in `/path`",
         }
     }
 
@@ -149,6 +159,9 @@ pub(crate) fn check(mut definition: ToolDefinition) -> Result<Sound, RegisterErr
     let name = definition.name.clone();
     idempotency::check(&definition).map_err(|problem| RegisterError::Idempotency { name: name.clone(), problem })?;
     check_undo(&definition).map_err(|problem| RegisterError::Undo { name: name.clone(), problem })?;
+    if let Some(pointer) = definition.execution.resources.iter().find(|pointer| !pointer.starts_with('/')) {
+        return Err(RegisterError::Resource { name, pointer: pointer.clone() });
+    }
     let bad = |message: &str| SchemaError::invalid("", message);
     require_object(&mut definition.input_schema)
         .map_err(|problem| RegisterError::schema(&name, "input", bad(problem)))?;

@@ -102,6 +102,7 @@ fn numbers_out_of_range() {
     );
     assert!(with(|tool| tool.execution.timeout_ms = limits::TOOL_TIMEOUT_MS_MAX + 1).contains("timeout_ms"));
     assert!(with(|tool| tool.execution.max_concurrent = 0).contains("max_concurrent"));
+    assert!(with(|tool| tool.execution.resources = vec!["path".to_owned()]).contains("no JSON Pointer"));
     assert!(with(|tool| tool.output.max_length = 0).contains("max_length"));
     assert!(with(|tool| tool.description = "x".repeat(2_000_000)).contains("too large"));
 }
