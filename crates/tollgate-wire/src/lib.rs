@@ -4,6 +4,7 @@
 //! raw text of a call's arguments travels untouched from the wire to the gate; only [`repair`] makes JSON of it.
 
 pub mod chat;
+mod dialect;
 pub mod history;
 pub mod lower;
 pub mod repair;
@@ -11,6 +12,7 @@ pub mod stream;
 mod turn;
 
 pub use chat::{ChatRequest, EmptyContent, ToolChoice, WireFault};
+pub use dialect::Dialect;
 pub use history::{History, Message};
 pub use lower::{Lowered, Names, lower};
 pub use repair::{JsonFault, Parsed};
