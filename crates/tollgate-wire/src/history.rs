@@ -1,22 +1,22 @@
-//! A conversation, and its soundness: every call has exactly one result, right after the message that asks for it and
-//! in call order, under an id of its own. What the model wrote as arguments is replayed as JSON that every server
-//! accepts; the raw text stays in the message.
+//! A conversation. What the model wrote as arguments is replayed as JSON that every server accepts; the raw text stays in
+//! the message. That every call has exactly one result is the business of `sound`.
 
-use std::collections::{HashMap, HashSet};
-use std::{fmt, mem};
+mod sound;
+
+use std::fmt;
 
 use serde::de::Error as _;
 use serde::ser::{Error as _, SerializeMap};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
-use tollgate_types::{Code, ErrorObject};
 
 use crate::chat::EmptyContent;
 use crate::lower::Names;
 use crate::repair;
 use crate::stream::{CallDelta, REASONING, arguments_text, scalar_text};
 use crate::turn::{ModelCall, Turn};
+use sound::Ids;
 
 /// One message. It deserializes from the text of a Chat Completions message.
 #[derive(Debug, Clone, PartialEq)]
@@ -69,9 +69,9 @@ impl History {
     /// Adds what the model said. An id that an earlier turn used already is replaced, in the turn as well.
     pub fn push_turn(&mut self, turn: &mut Turn) {
         if !turn.calls.is_empty() {
-            let mut taken: HashSet<String> = self.calls().map(|call| call.id.clone()).collect();
+            let mut ids = Ids::of(self.calls().map(|call| call.id.as_str()));
             for call in &mut turn.calls {
-                call.id = fresh(&call.id, &mut taken);
+                call.id = ids.fresh(&call.id);
             }
         }
         let Turn { text, calls, provider_meta, .. } = turn.clone();
@@ -83,101 +83,11 @@ impl History {
         self.messages.truncate(length);
     }
 
-    /// Makes the conversation sound, in both directions: a call without a result gets one that says so, a result
-    /// without a call goes, results move behind their calls, and ids that are empty or shared are replaced.
-    ///
-    /// Returns what was done, as short codes: `missing_result_filled`, `orphan_result_dropped`, `id_replaced`.
-    pub fn repair(&mut self) -> Vec<&'static str> {
-        let message = "the run was interrupted before the result of this call was kept";
-        let hint = "check whether it happened before you call again";
-        self.settle(&ErrorObject::new(Code::OutcomeUnknown, message).with_hint(hint))
-    }
-
-    /// [`History::repair`] with another result for calls that have none.
-    pub fn settle(&mut self, missing: &ErrorObject) -> Vec<&'static str> {
-        let mut notes = Vec::new();
-        let mut answers = self.take_answers(&mut notes);
-        let mut taken = HashSet::new();
-        let mut sound = Vec::with_capacity(self.messages.len());
-        for (at, mut message) in mem::take(&mut self.messages).into_iter().enumerate() {
-            let mut results = Vec::new();
-            match &mut message {
-                Message::Tool { .. } => continue,
-                Message::System(_) | Message::User(_) => {}
-                Message::Assistant { calls, .. } => {
-                    for (position, call) in calls.iter_mut().enumerate() {
-                        let id = fresh(&call.id, &mut taken);
-                        if id != call.id {
-                            note(&mut notes, "id_replaced");
-                        }
-                        call.id.clone_from(&id);
-                        let text = answers.remove(&(at, position)).unwrap_or_else(|| {
-                            note(&mut notes, "missing_result_filled");
-                            serde_json::to_string(missing).unwrap_or_default()
-                        });
-                        results.push(Message::Tool { call_id: id, text });
-                    }
-                }
-            }
-            sound.push(message);
-            sound.append(&mut results);
-        }
-        self.messages = sound;
-        notes
-    }
-
-    /// Which result answers which call, by message and place. Ids may repeat, so each result takes the first call
-    /// without one in the latest message that has its id.
-    fn take_answers(&mut self, notes: &mut Vec<&'static str>) -> HashMap<(usize, usize), String> {
-        let mut open: HashMap<String, Vec<(usize, usize)>> = HashMap::new();
-        let mut answers = HashMap::new();
-        for (at, message) in self.messages.iter_mut().enumerate() {
-            match message {
-                Message::System(_) | Message::User(_) => {}
-                Message::Assistant { calls, .. } => {
-                    for (position, call) in calls.iter().enumerate() {
-                        open.entry(call.id.clone()).or_default().push((at, position));
-                    }
-                }
-                Message::Tool { call_id, text } => {
-                    let slots = open.get_mut(call_id.as_str()).filter(|slots| !slots.is_empty());
-                    let Some(slots) = slots else {
-                        note(notes, "orphan_result_dropped");
-                        continue;
-                    };
-                    let latest = slots.last().map(|slot| slot.0);
-                    let first = slots.iter().position(|slot| Some(slot.0) == latest).unwrap_or_default();
-                    answers.insert(slots.remove(first), mem::take(text));
-                }
-            }
-        }
-        answers
-    }
-
     fn calls(&self) -> impl Iterator<Item = &ModelCall> {
         self.messages.iter().flat_map(|message| match message {
             Message::Assistant { calls, .. } => calls.as_slice(),
             Message::System(_) | Message::User(_) | Message::Tool { .. } => &[],
         })
-    }
-}
-
-/// An id that nobody has, as near to the given one as can be; it is taken afterwards.
-fn fresh(id: &str, taken: &mut HashSet<String>) -> String {
-    let base = if id.is_empty() { "call" } else { id };
-    let mut candidate = base.to_owned();
-    let mut number = 1;
-    while (id.is_empty() && number == 1) || taken.contains(&candidate) {
-        candidate = format!("{base}_{number}");
-        number += 1;
-    }
-    taken.insert(candidate.clone());
-    candidate
-}
-
-fn note(notes: &mut Vec<&'static str>, code: &'static str) {
-    if !notes.contains(&code) {
-        notes.push(code);
     }
 }
 

@@ -1,5 +1,7 @@
 //! Soundness of a conversation, and that printing and reading are inverse.
 
+use std::collections::HashSet;
+
 use proptest::prelude::*;
 
 use super::*;
@@ -90,7 +92,7 @@ fn unsound() -> Vec<Case> {
             "answered twice",
             vec![asks(&["A"]), says("A", "1"), says("A", "1")],
             vec!["assistant A", "tool A 1"],
-            vec!["orphan_result_dropped"],
+            vec!["duplicate_result_dropped"],
         ),
         ("late result", vec![asks(&["A"]), user(), says("A", "1")], vec!["assistant A", "tool A 1", "user go"], vec![]),
         (

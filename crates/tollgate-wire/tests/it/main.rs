@@ -8,6 +8,8 @@
     reason = "a test may stop at the first surprise"
 )]
 
+mod soundness;
+
 use serde_json::{Value, json};
 use tollgate_types::Code;
 use tollgate_wire::{ChatStream, History, Message, ModelCall, Names, Turn, chat, repair};
