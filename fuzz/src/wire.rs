@@ -1,7 +1,7 @@
 //! What models send: JSON in need of repair, and streams in any pieces.
 
 use serde_json::Value;
-use tollgate_wire::{ChatStream, Names, Sse, repair};
+use tollgate_wire::{Dialect, Names, Sse, Stream, repair};
 
 /// The first byte says what the rest is, the second where a stream is cut in two.
 pub fn wire(data: &[u8]) {
@@ -42,8 +42,8 @@ fn stream(data: &[u8], cut: usize) {
     let whole = events(&[data]);
     assert_eq!(events(&[head, tail]), whole);
     assert_eq!(events(&bytes), whole);
-    let turn = |pieces: &[&[u8]]| {
-        let (mut stream, mut said) = (ChatStream::default(), String::new());
+    let turn = |dialect: Dialect, pieces: &[&[u8]]| {
+        let (mut stream, mut said) = (Stream::new(dialect), String::new());
         for piece in pieces {
             if let Err(fault) = stream.push(piece, &mut |text| said.push_str(text)) {
                 return (Err(fault.to_string()), said);
@@ -51,5 +51,7 @@ fn stream(data: &[u8], cut: usize) {
         }
         (stream.finish(&Names::default()).map(|turn| format!("{turn:?}")).map_err(|fault| fault.to_string()), said)
     };
-    assert_eq!(turn(&[head, tail]), turn(&[data]));
+    for dialect in Dialect::ALL {
+        assert_eq!(turn(dialect, &[head, tail]), turn(dialect, &[data]), "{dialect}");
+    }
 }

@@ -1,7 +1,7 @@
 //! The agent loop over model servers and one [`Door`](tollgate_types::Door).
 //!
 //! A model answers in turns; each call of a turn passes the door, and its result goes back to the model. A [`Model`]
-//! is a server that speaks Chat Completions ([`ChatModel`]) or a recording of one ([`Replay`]). Nothing here runs a
+//! is a server over HTTP ([`ModelClient`]) or a recording of one ([`Replay`]). Nothing here runs a
 //! tool or decides whether one may run.
 //!
 //! A [`Session`] keeps the conversation in the store, step by step, so that another process can go on with it.
@@ -13,7 +13,7 @@ mod replay;
 mod run;
 mod session;
 
-pub use model::{ChatModel, Model, ModelConfig, ModelError, ModelRequest};
+pub use model::{Model, ModelClient, ModelConfig, ModelError, ModelRequest};
 pub use record::{RecordError, Recorder, ResultRecord};
 pub use replay::{Replay, ReplayError};
 pub use run::{Agent, Answer, Difference, Event, OpenQuestion, Options, RunError};

@@ -1,16 +1,17 @@
 //! What the loop asks of a model, and why a model may not answer.
 
-mod chat;
+mod client;
 mod hide;
 
 use std::time::Duration;
 
+use serde_json::{Map, Value};
 use tollgate_guard::client::ClientError;
 use tollgate_guard::redact::Redactor;
 use tollgate_types::{BoxFuture, Code, ErrorObject, Secret, limits};
-use tollgate_wire::{EmptyContent, Lowered, Message, ToolChoice, Turn, WireFault};
+use tollgate_wire::{Dialect, EmptyContent, Lowered, Message, ToolChoice, Turn, WireFault};
 
-pub use chat::ChatModel;
+pub use client::ModelClient;
 
 use crate::record::ResultRecord;
 use crate::replay::ReplayError;
@@ -18,11 +19,13 @@ use crate::replay::ReplayError;
 /// How a model server is reached and asked.
 #[derive(Debug, Clone)]
 pub struct ModelConfig {
-    /// The address before `/chat/completions`, such as `http://127.0.0.1:8000/v1`.
+    /// The address before the dialect's own path, such as `http://127.0.0.1:8000/v1`.
     pub base_url: String,
+    /// How it is spoken to.
+    pub dialect: Dialect,
     /// The model's name at the server.
     pub model: String,
-    /// The key; it goes into the `Authorization` header and nowhere else.
+    /// The key; it goes into the header where the dialect wants it and nowhere else.
     pub api_key: Option<Secret>,
     /// More headers. Their values are treated as secrets, but for those of fewer than four bytes.
     pub headers: Vec<(String, Secret)>,
@@ -30,6 +33,10 @@ pub struct ModelConfig {
     pub max_tokens: Option<u32>,
     /// The sampling temperature.
     pub temperature: Option<f64>,
+    /// Whether the model may ask for several calls at once; nothing leaves it to the server.
+    pub parallel: Option<bool>,
+    /// More fields of each request's body. They never replace one that stands there.
+    pub extra: Map<String, Value>,
     /// Whether to ask for a stream. Either form of reply is read.
     pub stream: bool,
     /// How often a failure that may pass is tried again.
@@ -48,11 +55,14 @@ impl ModelConfig {
         const RETRIES_MAX: u32 = 2;
         Self {
             base_url: base_url.into(),
+            dialect: Dialect::default(),
             model: model.into(),
             api_key: None,
             headers: Vec::new(),
             max_tokens: None,
             temperature: None,
+            parallel: None,
+            extra: Map::new(),
             stream: true,
             max_retries: RETRIES_MAX,
             idle_timeout: Duration::from_millis(limits::MODEL_IDLE_TIMEOUT_MS),
@@ -77,6 +87,11 @@ pub struct ModelRequest<'a> {
 pub trait Model: Send + Sync {
     /// Its name, for records and events.
     fn name(&self) -> &str;
+
+    /// How it is spoken to, which decides how tools are lowered for it.
+    fn dialect(&self) -> Dialect {
+        Dialect::default()
+    }
 
     /// One turn. New text goes to `on_text` as it comes. Dropping the future stops the request.
     fn turn<'a>(
@@ -122,7 +137,7 @@ pub enum ModelError {
         reason: String,
     },
     /// It sent something else, such as a web page.
-    #[error("the model server answered `{content_type}` instead of a chat completion: `{excerpt}`")]
+    #[error("the model server answered `{content_type}` instead of a model's reply: `{excerpt}`")]
     NotJson {
         /// The kind it claims.
         content_type: String,
@@ -188,7 +203,9 @@ impl ModelError {
                 "the server does not take this request: read its words; some models take no tools"
             }
             Self::Status { .. } => "ask again later; if it stays, look into the server's log",
-            Self::Malformed { .. } => "check that the server speaks OpenAI Chat Completions",
+            Self::Malformed { .. } => {
+                "check that `api` of this model names what the server speaks (`chat`, `responses`, `anthropic`, `gemini`)"
+            }
             Self::Empty { .. } => "ask again, or in other words",
             Self::Replay(error) => return error.hint(),
         }

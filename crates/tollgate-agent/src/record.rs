@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use tollgate_guard::redact::Redactor;
 use tollgate_types::{Code, Outcome, Status};
-use tollgate_wire::Turn;
+use tollgate_wire::{Message, Turn};
 
 use crate::mask;
 
@@ -63,6 +63,11 @@ pub struct ResultRecord {
 impl ResultRecord {
     pub(crate) fn of(outcome: &Outcome) -> Self {
         Self { status: outcome.status(), code: outcome.code(), text: outcome.model_text() }
+    }
+
+    /// What the model is told.
+    pub(crate) fn message(&self, call_id: &str) -> Message {
+        Message::tool(call_id, self.text.as_str(), self.status != Status::Done)
     }
 
     /// Whether both are the same but for the handles, ids and times that are new in each run.

@@ -10,7 +10,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use tollgate_types::{Caller, CancellationToken, Door, ErrorObject, Risk, Said, Text, ToolDefinition, limits};
-use tollgate_wire::{History, Lowered, Message, ModelCall, ToolChoice, Turn, Usage, lower};
+use tollgate_wire::{Finish, History, Lowered, Message, ModelCall, ToolChoice, Turn, Usage, lower};
 
 pub use event::{Answer, Difference, Event, OpenQuestion, RunError};
 use repetition::Repetition;
@@ -175,7 +175,7 @@ impl Agent {
         for message in self.history.messages() {
             match message {
                 Message::System(text) => said.operator.push(text.clone()),
-                Message::User(text) => said.user.push(text.clone()),
+                Message::User(content) => said.user.push(content.text().into_owned()),
                 Message::Assistant { .. } | Message::Tool { .. } => {}
             }
         }
@@ -225,8 +225,10 @@ impl Agent {
         for round in 1..=self.options.rounds_max {
             let turn = self.turn(round, offer, &tool_choice, on_event).await?;
             let spent = turn.usage.unwrap_or_default();
-            usage.input_tokens += spent.input_tokens;
-            usage.output_tokens += spent.output_tokens;
+            usage += spent;
+            if turn.calls.is_empty() && turn.finish == Finish::Paused {
+                continue;
+            }
             if turn.calls.is_empty() {
                 self.record(|| Line::Answer { text: turn.text.clone() })?;
                 let answer = Answer { text: turn.text, rounds: round, finish: turn.finish, usage, differences };
@@ -252,8 +254,9 @@ impl Agent {
             |tool: &Arc<ToolDefinition>| self.options.tools.as_ref().is_none_or(|names| names.contains(&tool.name));
         let (offered, withheld): (Vec<_>, Vec<_>) = listed.into_iter().partition(is_wanted);
         let named = match &self.options.tool_choice {
-            ToolChoice::Named(name) => Some(name),
-            ToolChoice::Auto | ToolChoice::None | ToolChoice::Required => None,
+            ToolChoice::Named(name) => std::slice::from_ref(name),
+            ToolChoice::Allowed { tools, .. } => tools.as_slice(),
+            ToolChoice::Auto | ToolChoice::None | ToolChoice::Required => &[],
         };
         let wanted = self.options.tools.iter().flatten().chain(named);
         let missing: Vec<String> =
@@ -283,7 +286,7 @@ impl Agent {
         self.record(|| line)?;
         let session = self.session.as_ref().map(|session| session.meta().id.clone());
         on_event(&Event::RunStarted { prompt: prompt.clone(), model, tools, session });
-        self.history.push(Message::User(prompt));
+        self.history.push(Message::user(prompt));
         Ok(())
     }
 
@@ -298,7 +301,8 @@ impl Agent {
         let request = ModelRequest { messages: self.history.messages(), tools: &offer.lowered, tool_choice };
         let mut on_text = |text: &str| on_event(&Event::TextDelta { text: text.to_owned() });
         let mut turn = self.model.turn(request, &mut on_text).await?;
-        if turn.calls.is_empty() && turn.text.trim_ascii().is_empty() {
+        let is_paused = turn.finish == Finish::Paused;
+        if turn.calls.is_empty() && turn.text.trim_ascii().is_empty() && !is_paused {
             return Err(ModelError::Empty { finish: turn.finish.as_str().to_owned() }.into());
         }
         self.history.push_turn(&mut turn);
@@ -345,7 +349,8 @@ fn conversation(options: &Options, messages: Vec<Message>) -> History {
 fn unforced(choice: ToolChoice) -> ToolChoice {
     match choice {
         ToolChoice::Required | ToolChoice::Named(_) => ToolChoice::Auto,
-        ToolChoice::Auto | ToolChoice::None => choice,
+        ToolChoice::Allowed { required: true, tools } => ToolChoice::Allowed { required: false, tools },
+        ToolChoice::Auto | ToolChoice::None | ToolChoice::Allowed { .. } => choice,
     }
 }
 

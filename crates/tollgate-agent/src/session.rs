@@ -12,7 +12,7 @@ use serde::Serialize;
 use tollgate_guard::redact::Redactor;
 use tollgate_store::{NewCall, SessionLock, SessionMeta, Step, StepKind, Store};
 use tollgate_types::{Call, Caller, Clock, Code, Door, End, ErrorObject, Outcome, Waiting};
-use tollgate_wire::{Message, ModelCall, Turn};
+use tollgate_wire::{Finish, Message, ModelCall, Turn};
 
 pub use desk::{Sessions, Start};
 pub use error::SessionError;
@@ -40,7 +40,14 @@ enum State {
     Asked,
     Told,
     Open { seq: u32, slots: Vec<Slot> },
-    Answered(Turn),
+    Answered(Box<Turn>),
+}
+
+impl State {
+    /// The state after a turn that asks for nothing. One that its provider paused is no answer.
+    fn of_no_calls(turn: Turn) -> Self {
+        if turn.finish == Finish::Paused { Self::Told } else { Self::Answered(Box::new(turn)) }
+    }
 }
 
 /// One call of the last turn.
@@ -109,7 +116,7 @@ impl Session {
         let seq = step.seq;
         let turn = match show::read(&self.meta.id, &step)? {
             Line::Run { prompt, .. } => {
-                self.messages.push(Message::User(prompt));
+                self.messages.push(Message::user(prompt));
                 self.state = State::Asked;
                 return Ok(());
             }
@@ -121,13 +128,12 @@ impl Session {
         for ((call, stored), result) in turn.calls.iter().zip(step.calls).zip(results) {
             slots.push(Slot { call: call.clone(), new: stored.new, result });
         }
-        let Turn { text, calls, provider_meta, .. } = turn.clone();
-        self.messages.push(Message::Assistant { text, calls, provider_meta });
+        self.messages.push(Message::assistant(&turn));
         for (call, result) in slots.iter().filter_map(|slot| Some((&slot.call, slot.result.as_ref()?))) {
-            self.messages.push(Message::Tool { call_id: call.id.clone(), text: result.text.clone() });
+            self.messages.push(result.message(&call.id));
         }
         self.state = if slots.is_empty() {
-            State::Answered(turn)
+            State::of_no_calls(turn)
         } else if slots.iter().all(|slot| slot.result.is_some()) {
             State::Told
         } else {
@@ -229,7 +235,7 @@ impl Session {
             result: None,
         };
         self.state = match turn.calls.is_empty() {
-            true => State::Answered(turn.clone()),
+            true => State::of_no_calls(turn.clone()),
             false => State::Open { seq, slots: turn.calls.iter().zip(calls).map(slot).collect() },
         };
         Ok(())

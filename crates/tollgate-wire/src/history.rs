@@ -3,19 +3,12 @@
 
 mod sound;
 
-use std::fmt;
+use std::borrow::Cow;
 
-use serde::de::Error as _;
-use serde::ser::{Error as _, SerializeMap};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use crate::chat::EmptyContent;
-use crate::lower::Names;
 use crate::repair;
-use crate::stream::{CallDelta, REASONING, arguments_text, scalar_text};
-use crate::turn::{ModelCall, Turn};
+use crate::turn::{Kept, ModelCall, Turn};
 use sound::Ids;
 
 /// One message. It deserializes from the text of a Chat Completions message.
@@ -24,7 +17,7 @@ pub enum Message {
     /// What the model is told to be.
     System(String),
     /// What a person says.
-    User(String),
+    User(Content),
     /// What the model says.
     Assistant {
         /// The text; empty when there is none.
@@ -33,14 +26,134 @@ pub enum Message {
         calls: Vec<ModelCall>,
         /// What the provider wants back with the calls; see [`Turn::provider_meta`].
         provider_meta: Map<String, Value>,
+        /// The parts as the provider wrote them; see [`Turn::kept`].
+        kept: Option<Box<Kept>>,
     },
     /// The result of one call.
     Tool {
         /// The call's id.
         call_id: String,
         /// What the model reads.
-        text: String,
+        content: Content,
+        /// Whether it is an error.
+        is_error: bool,
     },
+}
+
+/// What a person says, or what a call brought: text and images in their order.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Content(Vec<Piece>);
+
+/// A piece of content.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Piece {
+    /// Text.
+    Text(String),
+    /// An image.
+    Image(Image),
+}
+
+/// An image.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Image {
+    /// Its bytes.
+    Data {
+        /// Such as `image/png`.
+        mime_type: String,
+        /// In base64.
+        base64: String,
+    },
+    /// Where it lies.
+    Url(String),
+}
+
+impl Image {
+    /// An image by its address, which may hold its bytes (RFC 2397).
+    pub fn from_url(url: &str) -> Self {
+        let data = url.strip_prefix("data:").and_then(|rest| rest.split_once(";base64,"));
+        data.map_or_else(
+            || Self::Url(url.to_owned()),
+            |(mime_type, base64)| Self::Data { mime_type: mime_type.to_owned(), base64: base64.to_owned() },
+        )
+    }
+
+    /// Its address.
+    pub fn to_url(&self) -> Cow<'_, str> {
+        match self {
+            Self::Data { mime_type, base64 } => format!("data:{mime_type};base64,{base64}").into(),
+            Self::Url(url) => url.into(),
+        }
+    }
+}
+
+impl Content {
+    /// The pieces.
+    pub fn pieces(&self) -> &[Piece] {
+        &self.0
+    }
+
+    /// The texts, to be changed in place.
+    pub fn texts_mut(&mut self) -> impl Iterator<Item = &mut String> {
+        self.0.iter_mut().filter_map(|piece| match piece {
+            Piece::Text(text) => Some(text),
+            Piece::Image(_) => None,
+        })
+    }
+
+    /// All text, joined.
+    pub fn text(&self) -> Cow<'_, str> {
+        match self.0.as_slice() {
+            [] => Cow::Borrowed(""),
+            [Piece::Text(text)] => Cow::Borrowed(text),
+            pieces => pieces.iter().filter_map(Piece::as_text).collect(),
+        }
+    }
+}
+
+impl Piece {
+    /// The text, where it is one.
+    pub fn as_text(&self) -> Option<&str> {
+        match self {
+            Self::Text(text) => Some(text),
+            Self::Image(_) => None,
+        }
+    }
+}
+
+impl From<Vec<Piece>> for Content {
+    fn from(pieces: Vec<Piece>) -> Self {
+        Self(pieces)
+    }
+}
+
+impl From<String> for Content {
+    fn from(text: String) -> Self {
+        Self(if text.is_empty() { Vec::new() } else { vec![Piece::Text(text)] })
+    }
+}
+
+impl From<&str> for Content {
+    fn from(text: &str) -> Self {
+        text.to_owned().into()
+    }
+}
+
+impl Message {
+    /// What a person says.
+    pub fn user(text: impl Into<Content>) -> Self {
+        Self::User(text.into())
+    }
+
+    /// What a model said.
+    pub fn assistant(turn: &Turn) -> Self {
+        let Turn { text, calls, provider_meta, kept, .. } = turn.clone();
+        Self::Assistant { text, calls, provider_meta, kept }
+    }
+
+    /// The result of a call.
+    pub fn tool(call_id: impl Into<String>, content: impl Into<Content>, is_error: bool) -> Self {
+        Self::Tool { call_id: call_id.into(), content: content.into(), is_error }
+    }
 }
 
 /// A conversation.
@@ -74,8 +187,7 @@ impl History {
                 call.id = ids.fresh(&call.id);
             }
         }
-        let Turn { text, calls, provider_meta, .. } = turn.clone();
-        self.messages.push(Message::Assistant { text, calls, provider_meta });
+        self.messages.push(Message::assistant(turn));
     }
 
     /// Forgets everything after the first `length` messages.
@@ -91,75 +203,8 @@ impl History {
     }
 }
 
-/// A message on the wire.
-pub(crate) struct Printed<'a> {
-    pub(crate) message: &'a Message,
-    pub(crate) names: &'a Names,
-    pub(crate) empty_content: EmptyContent,
-}
-
-impl Serialize for Printed<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        match self.message {
-            Message::System(text) => {
-                map.serialize_entry("role", "system")?;
-                map.serialize_entry("content", text)?;
-            }
-            Message::User(text) => {
-                map.serialize_entry("role", "user")?;
-                map.serialize_entry("content", text)?;
-            }
-            Message::Tool { call_id, text } => {
-                map.serialize_entry("role", "tool")?;
-                map.serialize_entry("tool_call_id", call_id)?;
-                map.serialize_entry("content", text)?;
-            }
-            Message::Assistant { text, calls, provider_meta } => {
-                map.serialize_entry("role", "assistant")?;
-                match self.empty_content {
-                    _ if calls.is_empty() || !text.is_empty() => map.serialize_entry("content", text)?,
-                    EmptyContent::Null => map.serialize_entry("content", &())?,
-                    EmptyContent::Text => map.serialize_entry("content", "")?,
-                    EmptyContent::Omitted => {}
-                }
-                // Who sends what a model thought with its calls wants it back, in later prompts too.
-                for (name, value) in provider_meta {
-                    map.serialize_entry(name, value)?;
-                }
-                if !calls.is_empty() {
-                    let calls: Result<Vec<_>, _> = calls.iter().map(|call| print_call(call, self.names)).collect();
-                    map.serialize_entry("tool_calls", &calls.map_err(S::Error::custom)?)?;
-                }
-            }
-        }
-        map.end()
-    }
-}
-
-fn print_call(call: &ModelCall, names: &Names) -> Result<Box<RawValue>, serde_json::Error> {
-    #[derive(Serialize)]
-    struct Wire<'a> {
-        id: &'a str,
-        r#type: &'static str,
-        function: Function<'a>,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        extra_content: &'a Option<Value>,
-    }
-    #[derive(Serialize)]
-    struct Function<'a> {
-        name: &'a str,
-        arguments: &'a str,
-    }
-    let name = names.on_wire(&call.name);
-    let replayed = replayable(&call.arguments);
-    let function = Function { name: &name, arguments: replayed.as_deref().unwrap_or(&call.arguments) };
-    let wire = Wire { id: &call.id, r#type: "function", function, extra_content: &call.provider_meta };
-    serde_json::value::to_raw_value(&wire)
-}
-
 /// What to replay instead of the raw arguments; nothing when they are a valid object already.
-fn replayable(arguments: &str) -> Option<String> {
+pub(crate) fn replayable(arguments: &str) -> Option<String> {
     if matches!(repair::strict(arguments), Ok(Value::Object(_))) {
         return None;
     }
@@ -169,75 +214,5 @@ fn replayable(arguments: &str) -> Option<String> {
     })
 }
 
-#[derive(Deserialize)]
-struct Read<'a> {
-    role: String,
-    #[serde(borrow, default)]
-    content: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    tool_calls: Option<Vec<CallDelta<'a>>>,
-    #[serde(default)]
-    tool_call_id: Option<String>,
-    #[serde(default)]
-    reasoning_content: Option<Value>,
-    #[serde(default)]
-    reasoning: Option<Value>,
-}
-
-impl<'de> Deserialize<'de> for Message {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let read = Read::deserialize(deserializer)?;
-        let text = content_text(read.content).map_err(D::Error::custom)?;
-        Ok(match read.role.as_str() {
-            "system" | "developer" => Self::System(text),
-            "user" => Self::User(text),
-            "tool" => Self::Tool { call_id: read.tool_call_id.unwrap_or_default(), text },
-            "assistant" => {
-                let calls: Vec<_> = read.tool_calls.unwrap_or_default().into_iter().map(read_call).collect();
-                let thoughts = REASONING.into_iter().zip([read.reasoning_content, read.reasoning]);
-                let thoughts = thoughts.filter_map(|(name, thought)| Some((name.to_owned(), thought?)));
-                let provider_meta = thoughts.filter(|(_, thought)| !calls.is_empty() && thought.is_string()).collect();
-                Self::Assistant { text, calls, provider_meta }
-            }
-            role => return Err(D::Error::custom(format!("`{role}` is no role of a message"))),
-        })
-    }
-}
-
-fn read_call(delta: CallDelta<'_>) -> ModelCall {
-    let id = scalar_text(delta.id).into_owned();
-    let (name, arguments) = delta.function.map_or((None, None), |function| (function.name, function.arguments));
-    ModelCall {
-        wire_id: id.clone(),
-        id,
-        name: scalar_text(name).into_owned(),
-        arguments: arguments_text(arguments),
-        provider_meta: delta.extra_content,
-        refusal: None,
-    }
-}
-
-/// A text, a list of text parts, or nothing. A part that is no text cannot be kept, so it is refused.
-fn content_text(content: Option<&RawValue>) -> Result<String, ContentFault> {
-    let Some(content) = content else { return Ok(String::new()) };
-    match serde_json::from_str(content.get()) {
-        Ok(Value::String(text)) => Ok(text),
-        Ok(Value::Array(parts)) => parts
-            .iter()
-            .map(|part| part.get("text").and_then(Value::as_str).ok_or(ContentFault))
-            .collect::<Result<Vec<_>, _>>()
-            .map(|texts| texts.concat()),
-        _ => Err(ContentFault),
-    }
-}
-
-struct ContentFault;
-
-impl fmt::Display for ContentFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the content of a message is text or a list of text parts")
-    }
-}
-
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

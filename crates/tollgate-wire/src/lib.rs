@@ -3,18 +3,25 @@
 //! Bytes go in and values come out, or the other way round; nobody here opens a socket, runs a tool or decides. The
 //! raw text of a call's arguments travels untouched from the wire to the gate; only [`repair`] makes JSON of it.
 
-pub mod chat;
+mod anthropic;
+mod calls;
+mod chat;
 mod dialect;
+mod fault;
+mod gemini;
 pub mod history;
 pub mod lower;
 pub mod repair;
+mod request;
+mod responses;
 pub mod stream;
 mod turn;
 
-pub use chat::{ChatRequest, EmptyContent, ToolChoice, WireFault};
 pub use dialect::Dialect;
-pub use history::{History, Message};
+pub use fault::WireFault;
+pub use history::{Content, History, Image, Message, Piece};
 pub use lower::{Lowered, Names, lower};
 pub use repair::{JsonFault, Parsed};
-pub use stream::{ChatStream, Sse};
-pub use turn::{Finish, ModelCall, Turn, Usage};
+pub use request::{EmptyContent, Request, ToolChoice};
+pub use stream::{Sse, Stream, read_reply};
+pub use turn::{Finish, HostedCall, Kept, ModelCall, Part, Turn, Usage};

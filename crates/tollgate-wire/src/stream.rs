@@ -1,23 +1,62 @@
-//! A streamed chat completion: bytes in any pieces go in, text comes out at once, and the turn at the end.
+//! Replies of every dialect: bytes in any pieces go in, text comes out at once, and the turn at the end.
 
-mod assemble;
-mod delta;
 mod sse;
 
-use crate::chat::WireFault;
+use std::fmt;
+
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use crate::dialect::Dialect;
+use crate::fault::{FAULT_CHARS_MAX, WireFault};
 use crate::lower::Names;
 use crate::turn::Turn;
 
-pub(crate) use assemble::Assembler;
-pub(crate) use delta::{CallDelta, REASONING, arguments_text, scalar_text};
 pub use sse::Sse;
+
+/// Puts the turn of one dialect together.
+pub(crate) trait Assemble: fmt::Debug + Send {
+    /// Takes the JSON of one event of a stream.
+    fn event(&mut self, json: &str) -> Result<(), WireFault>;
+
+    /// Takes a reply that came whole.
+    fn reply(&mut self, json: &str) -> Result<(), WireFault>;
+
+    /// The text so far.
+    fn text(&self) -> &str;
+
+    /// Whether the turn is over.
+    fn is_complete(&self) -> bool;
+
+    /// The turn. Calls get our ids, the tools' own names, and a refusal where they are not whole.
+    fn finish(self: Box<Self>, names: &Names) -> Result<Turn, WireFault>;
+}
+
+fn assembler(dialect: Dialect) -> Box<dyn Assemble> {
+    match dialect {
+        Dialect::Chat => Box::<crate::chat::Assembler>::default(),
+        Dialect::Responses => Box::<crate::responses::Assembler>::default(),
+        Dialect::Anthropic => Box::<crate::anthropic::Assembler>::default(),
+        Dialect::Gemini => Box::<crate::gemini::Assembler>::default(),
+    }
+}
+
+/// Reads a reply that came whole.
+///
+/// # Errors
+/// When it is no reply of this dialect, or an error object.
+pub fn read_reply(dialect: Dialect, body: &[u8], names: &Names) -> Result<Turn, WireFault> {
+    let mut assembler = assembler(dialect);
+    assembler.reply(text_of(body)?)?;
+    assembler.finish(names)
+}
 
 /// Reads one streamed reply.
 ///
 /// ```
-/// use tollgate_wire::{ChatStream, Names};
+/// use tollgate_wire::{Dialect, Names, Stream};
 ///
-/// let mut stream = ChatStream::default();
+/// let mut stream = Stream::new(Dialect::Chat);
 /// let mut shown = String::new();
 /// let bytes = b"data: {\"choices\":[{\"delta\":{\"content\":\"hi\"},\"finish_reason\":\"stop\"}]}\r\n\r\ndata: [DONE]\n\n";
 /// for byte in bytes.chunks(1) {
@@ -25,15 +64,20 @@ pub use sse::Sse;
 /// }
 /// assert_eq!(stream.finish(&Names::default()).unwrap().text, shown);
 /// ```
-#[derive(Debug, Default)]
-pub struct ChatStream {
+#[derive(Debug)]
+pub struct Stream {
     sse: Sse,
-    assembler: Assembler,
+    assembler: Box<dyn Assemble>,
     is_done: bool,
     events: u64,
 }
 
-impl ChatStream {
+impl Stream {
+    /// A stream of which nothing has come yet.
+    pub fn new(dialect: Dialect) -> Self {
+        Self { sse: Sse::default(), assembler: assembler(dialect), is_done: false, events: 0 }
+    }
+
     /// Takes the next bytes and hands on new text.
     ///
     /// # Errors
@@ -42,7 +86,7 @@ impl ChatStream {
         let Self { sse, assembler, is_done, events } = self;
         sse.push(bytes, &mut |data| {
             *events += 1;
-            take(assembler, is_done, data, on_text)
+            take(&mut **assembler, is_done, data, on_text)
         })
     }
 
@@ -58,7 +102,7 @@ impl ChatStream {
 
     /// Whether the turn is whole, even if the server never says that nothing follows.
     pub fn is_complete(&self) -> bool {
-        self.is_done || self.assembler.has_finish()
+        self.is_done || self.assembler.is_complete()
     }
 
     /// The turn, after the last bytes.
@@ -71,9 +115,9 @@ impl ChatStream {
         let whole =
             |data: &[u8]| data == b"[DONE]" || serde_json::from_slice::<&serde_json::value::RawValue>(data).is_ok();
         if let Some(data) = sse.into_rest().filter(|data| whole(data)) {
-            take(&mut assembler, &mut is_done, &data, &mut |_| {})?;
+            take(&mut *assembler, &mut is_done, &data, &mut |_| {})?;
         }
-        if !is_done && !assembler.has_finish() {
+        if !is_done && !assembler.is_complete() {
             return Err(WireFault::Closed);
         }
         assembler.finish(names)
@@ -81,13 +125,12 @@ impl ChatStream {
 }
 
 fn take(
-    assembler: &mut Assembler,
+    assembler: &mut dyn Assemble,
     is_done: &mut bool,
     data: &[u8],
     on_text: &mut dyn FnMut(&str),
 ) -> Result<(), WireFault> {
-    let text = std::str::from_utf8(data).map_err(|e| WireFault::malformed(e, &String::from_utf8_lossy(data)))?;
-    let text = text.trim_ascii();
+    let text = text_of(data)?.trim_ascii();
     if *is_done || text.is_empty() {
         return Ok(());
     }
@@ -96,7 +139,7 @@ fn take(
         return Ok(());
     }
     let before = assembler.text().len();
-    assembler.push(text)?;
+    assembler.event(text)?;
     match assembler.text().get(before..) {
         None | Some("") => {}
         Some(new) => on_text(new),
@@ -104,5 +147,14 @@ fn take(
     Ok(())
 }
 
-#[cfg(test)]
-mod tests;
+fn text_of(bytes: &[u8]) -> Result<&str, WireFault> {
+    std::str::from_utf8(bytes).map_err(|e| WireFault::malformed(e, &String::from_utf8_lossy(bytes)))
+}
+
+/// The words of an error object, however it is built.
+pub(crate) fn error_text(error: &RawValue) -> String {
+    let value: Value = serde_json::from_str(error.get()).unwrap_or_default();
+    let message = value.get("message").unwrap_or(&value);
+    let text = message.as_str().map_or_else(|| message.to_string(), str::to_owned);
+    text.chars().take(FAULT_CHARS_MAX).collect()
+}

@@ -1,10 +1,12 @@
 //! What a model said in one turn, whatever dialect it came in.
 
+use std::ops::AddAssign;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tollgate_types::ErrorObject;
 
-use crate::lower::Names;
+use crate::dialect::Dialect;
 
 /// One turn of a model.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -18,6 +20,13 @@ pub struct Turn {
     /// What the provider wants back unchanged with the calls: `reasoning_content` or `reasoning`. Never part of the text.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub provider_meta: Map<String, Value>,
+    /// The parts as the provider wrote them, where it wants them back unchanged: thoughts and their signatures, calls that
+    /// it ran itself. Chat Completions has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept: Option<Box<Kept>>,
+    /// The calls that the provider ran itself. They are over, so that nobody is asked for them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosted: Vec<HostedCall>,
     /// Why the server stopped. It does not decide whether there are calls: the calls do.
     #[serde(default)]
     pub finish: Finish,
@@ -27,6 +36,48 @@ pub struct Turn {
     /// What was odd about the wire, as short codes such as `index_reused`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub diagnostics: Vec<String>,
+}
+
+/// A turn part by part, in the order of the wire.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Kept {
+    /// Who wrote it, and may have it back.
+    pub dialect: Dialect,
+    /// The server's id of the reply.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub response_id: Option<String>,
+    /// The parts.
+    pub parts: Vec<Part>,
+}
+
+/// One part of a turn.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Part {
+    /// Text with nothing else to it.
+    Text(String),
+    /// The call at this place in [`Turn::calls`].
+    Call(usize),
+    /// JSON that goes back byte for byte.
+    Raw(String),
+}
+
+/// One call that a provider ran itself, such as a search on the web.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostedCall {
+    /// The provider's id.
+    pub id: String,
+    /// The tool, as the provider names it.
+    pub name: String,
+    /// The JSON of what it was given.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub arguments: String,
+    /// The JSON of what came of it, where the provider says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result: Option<String>,
+    /// Whether it failed.
+    #[serde(default)]
+    pub is_error: bool,
 }
 
 /// One call that a model asks for.
@@ -63,6 +114,8 @@ pub enum Finish {
     Length,
     /// A filter cut it.
     ContentFilter,
+    /// The provider paused a long turn, and goes on when it gets what it said back unchanged.
+    Paused,
     /// Something else, in the server's words.
     Other(String),
 }
@@ -71,7 +124,7 @@ impl Finish {
     /// Whether the turn is not whole, so that nothing in it may run.
     pub fn is_cut(&self) -> bool {
         match self {
-            Self::Stop | Self::ToolCalls => false,
+            Self::Stop | Self::ToolCalls | Self::Paused => false,
             Self::Length | Self::ContentFilter => true,
             Self::Other(word) => word == "error",
         }
@@ -84,6 +137,7 @@ impl Finish {
             Self::ToolCalls => "tool_calls",
             Self::Length => "length",
             Self::ContentFilter => "content_filter",
+            Self::Paused => "pause_turn",
             Self::Other(word) => word,
         }
     }
@@ -96,6 +150,7 @@ impl From<String> for Finish {
             "tool_calls" | "function_call" => Self::ToolCalls,
             "length" | "max_tokens" | "MAX_TOKENS" => Self::Length,
             "content_filter" => Self::ContentFilter,
+            "pause_turn" => Self::Paused,
             _ => Self::Other(word),
         }
     }
@@ -116,29 +171,24 @@ pub struct Usage {
     /// Written by the model.
     #[serde(alias = "completion_tokens", default)]
     pub output_tokens: u64,
+    /// Of those read, how many the provider had read before.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cached_input_tokens: u64,
+    /// Of those written, how many were thoughts.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub reasoning_tokens: u64,
 }
 
-const CALL_MARKS: &[&str] = &[
-    "<tool_call>",
-    "<function=",
-    "<function_call",
-    "<invoke name=",
-    "<|tool_call",
-    "<|python_tag|>",
-    "[TOOL_CALLS]",
-    "<｜tool▁call",
-];
+impl AddAssign for Usage {
+    fn add_assign(&mut self, other: Self) {
+        self.input_tokens += other.input_tokens;
+        self.output_tokens += other.output_tokens;
+        self.cached_input_tokens += other.cached_input_tokens;
+        self.reasoning_tokens += other.reasoning_tokens;
+    }
+}
 
-/// Whether a text looks like a call that the server failed to read as one. Such a text is never run.
-pub(crate) fn looks_like_a_call(text: &str, names: &Names) -> bool {
-    if CALL_MARKS.iter().any(|mark| text.contains(mark)) {
-        return true;
-    }
-    let text = text.trim_ascii();
-    if !text.starts_with('{') || !text.ends_with('}') {
-        return false;
-    }
-    let Ok(value) = serde_json::from_str::<Value>(text) else { return false };
-    let has_arguments = value.get("arguments").or_else(|| value.get("parameters")).is_some();
-    has_arguments && value.get("name").and_then(Value::as_str).is_some_and(|name| names.is_offered(name))
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }

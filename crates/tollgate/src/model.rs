@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate_agent::{ChatModel, Model as _, ModelConfig, ModelRequest};
+use tollgate_agent::{Model as _, ModelClient, ModelConfig, ModelRequest};
 use tollgate_guard::redact::Redactor;
 use tollgate_types::{BoxFuture, Secret, Summarize};
 use tollgate_wire::{Lowered, Message, ToolChoice};
@@ -24,7 +24,7 @@ impl Summarize for Summaries {
     fn summarize<'a>(&'a self, model: &'a str, text: &'a str) -> BoxFuture<'a, Result<String, String>> {
         Box::pin(async move {
             let model = client(&self.loaded, &self.redactor, model).await?;
-            let messages = [Message::System(TASK.into()), Message::User(text.into())];
+            let messages = [Message::System(TASK.into()), Message::user(text)];
             let (tools, tool_choice) = (Lowered::default(), ToolChoice::None);
             let request = ModelRequest { messages: &messages, tools: &tools, tool_choice: &tool_choice };
             let turn = model.turn(request, &mut |_: &str| {}).await.map_err(|error| error.to_string())?;
@@ -34,7 +34,7 @@ impl Summarize for Summaries {
 }
 
 /// The client of a model server. Its key is fetched now, and hidden from every record from now on.
-pub(crate) async fn client(loaded: &Loaded, redactor: &Redactor, name: &str) -> Result<ChatModel, String> {
+pub(crate) async fn client(loaded: &Loaded, redactor: &Redactor, name: &str) -> Result<ModelClient, String> {
     let models = &loaded.config.models;
     let Some(model) = models.get(name) else {
         let known: Vec<String> = models.keys().map(|name| format!("`{name}`")).collect();
@@ -44,7 +44,7 @@ pub(crate) async fn client(loaded: &Loaded, redactor: &Redactor, name: &str) -> 
         });
     };
     let config = configured(loaded, redactor, model).await?;
-    ChatModel::new(config).map_err(|error| error.to_string())
+    ModelClient::new(config).map_err(|error| error.to_string())
 }
 
 async fn configured(loaded: &Loaded, redactor: &Redactor, model: &Model) -> Result<ModelConfig, String> {
@@ -78,6 +78,9 @@ async fn configured(loaded: &Loaded, redactor: &Redactor, model: &Model) -> Resu
     config.redactor = Some(redactor.clone());
     config.api_key = api_key;
     config.headers = headers;
+    config.dialect = model.api.into();
+    config.parallel = model.parallel_tool_calls;
+    config.extra = model.extra.clone();
     config.max_tokens = model.max_tokens;
     config.temperature = model.temperature;
     config.stream = model.stream;

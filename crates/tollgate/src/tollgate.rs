@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate_agent::{ChatModel, Sessions};
+use tollgate_agent::{ModelClient, Sessions};
 use tollgate_gate::{Erasing, Gate, Operator};
 use tollgate_guard::redact::Redactor;
 use tollgate_ledger::Ledger;
@@ -229,7 +229,7 @@ impl Tollgate {
     ///
     /// # Errors
     /// When no such model is configured, or its key is not to be had: a text with what to do.
-    pub async fn model(&self, name: &str) -> Result<ChatModel, String> {
+    pub async fn model(&self, name: &str) -> Result<ModelClient, String> {
         model::client(&self.loaded, &self.redactor, name).await
     }
 }

@@ -37,7 +37,8 @@ fn hide_in_message(redactor: &Redactor, message: &mut Message) -> bool {
         }
     };
     match message {
-        Message::System(text) | Message::User(text) | Message::Tool { text, .. } => hide(text),
+        Message::System(text) => hide(text),
+        Message::User(content) | Message::Tool { content, .. } => content.texts_mut().for_each(hide),
         Message::Assistant { text, calls, .. } => {
             hide(text);
             calls.iter_mut().for_each(|call| hide(&mut call.arguments));

@@ -6,7 +6,7 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use tollgate_catalog::{Lanes, Schedule};
 use tollgate_types::{Call, Caller, Door, ErrorObject, Outcome, Status};
-use tollgate_wire::{Message, ModelCall, repair};
+use tollgate_wire::{ModelCall, repair};
 
 use super::{Agent, Event, Offer, OpenQuestion, RunError, refusal};
 use crate::record::{Line, ResultRecord};
@@ -65,7 +65,7 @@ impl Agent {
             if let Some((call, slot)) = calls.get(at).zip(slots.get_mut(at))
                 && let Some(result) = pause.take(call, kept)
             {
-                history.push(Message::Tool { call_id: call.id.clone(), text: result.text.clone() });
+                history.push(result.message(&call.id));
                 if let (Some(recorder), None) = (recorder.as_mut(), &pause.failed) {
                     let (call_id, tool) = (call.id.clone(), call.name.clone());
                     let line = Line::Result { call_id, tool, result: result.clone() };

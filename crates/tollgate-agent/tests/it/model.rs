@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use tollgate_agent::{ChatModel, Model, ModelConfig, ModelError, ModelRequest};
+use tollgate_agent::{Model, ModelClient, ModelConfig, ModelError, ModelRequest};
 use tollgate_types::Secret;
 use tollgate_wire::{Lowered, Message, ToolChoice, Turn};
 
@@ -12,8 +12,8 @@ use crate::server::{Reply, Server, head, http, says};
 const KEY: &str = "sk-very-secret-key";
 
 async fn ask(config: ModelConfig) -> (Result<Turn, ModelError>, String) {
-    let model = ChatModel::new(ModelConfig { api_key: Some(Secret::new(KEY)), ..config }).unwrap();
-    let (messages, tools) = ([Message::User("hello".to_owned())], Lowered::default());
+    let model = ModelClient::new(ModelConfig { api_key: Some(Secret::new(KEY)), ..config }).unwrap();
+    let (messages, tools) = ([Message::user("hello")], Lowered::default());
     let request = ModelRequest { messages: &messages, tools: &tools, tool_choice: &ToolChoice::Auto };
     let mut shown = String::new();
     let result = model.turn(request, &mut |text| shown.push_str(text)).await;
@@ -37,20 +37,24 @@ async fn each_failure_is_told_apart() {
     let cases: Vec<(Reply, &str, &str)> = vec![
         (
             http("200 OK", "content-type: text/html\r\n", page),
-            "answered `text/html` instead of a chat completion: `<!doctype html> <title>Welcome</title>`",
+            "answered `text/html` instead of a model's reply: `<!doctype html> <title>Welcome</title>`",
             "base_url",
         ),
         (
             http("200 OK", "content-type: application/json\r\n", "nope"),
-            "instead of a chat completion: `nope`",
+            "instead of a model's reply: `nope`",
             "base_url",
         ),
         (
             http("200 OK", "content-type: application/json\r\n", "{\"ok\":true}"),
             "it has no `choices`",
-            "Chat Completions",
+            "names what the server speaks",
         ),
-        (http("200 OK", "content-type: application/json\r\n", "{\"choices\":[{"), "cannot be used", "Chat Completions"),
+        (
+            http("200 OK", "content-type: application/json\r\n", "{\"choices\":[{"),
+            "cannot be used",
+            "names what the server speaks",
+        ),
         (
             http("401 Unauthorized", "", &json!({"error": {"message": format!("bad key {KEY}")}}).to_string()),
             "HTTP 401: bad key [secret]",
@@ -62,11 +66,11 @@ async fn each_failure_is_told_apart() {
         (http("302 Found", "location: http://example.com/\r\n", ""), "HTTP 302", "later"),
         (Reply::Bytes(events(chunk)), "broke off in the middle", "ask again"),
         (Reply::Bytes(format!("{chunked}{:x}\r\n{chunk}\r\n", chunk.len())), "broke off in the middle", "ask again"),
-        (Reply::Bytes(events("data: <html>\n\n")), "cannot be used", "Chat Completions"),
+        (Reply::Bytes(events("data: <html>\n\n")), "cannot be used", "names what the server speaks"),
         (
             Reply::Bytes(events(&format!("{chunk}data: {{\"error\":{{\"message\":\"overloaded\"}}}}\n\n"))),
             "the server reports: overloaded",
-            "Chat Completions",
+            "names what the server speaks",
         ),
     ];
     for (reply, message, hint) in cases {
@@ -97,7 +101,7 @@ async fn nobody_there_is_unreachable() {
     assert!(matches!(error, ModelError::Unreachable { .. }), "{error:?}");
     assert!(error.hint().contains("start the model server"));
     for bad in ["localhost:8000", "ftp://a/b", ""] {
-        let error = ChatModel::new(ModelConfig::new(bad, "m")).map(|_| ()).unwrap_err();
+        let error = ModelClient::new(ModelConfig::new(bad, "m")).map(|_| ()).unwrap_err();
         assert!(matches!(error, ModelError::Config { .. }), "{bad}: {error:?}");
     }
 }
@@ -172,9 +176,9 @@ async fn secrets_that_a_server_repeats_are_hidden() {
     let secret_headers = headers.map(|(name, value)| (name.to_owned(), Secret::new(value))).to_vec();
     let api_key = Some(Secret::new(KEY));
     let config = ModelConfig { api_key, headers: secret_headers, max_retries: 0, ..server.config() };
-    let model = ChatModel::new(config).unwrap();
+    let model = ModelClient::new(config).unwrap();
     for (name, _, secret, at) in cases {
-        let (messages, tools) = ([Message::User("hello".to_owned())], Lowered::default());
+        let (messages, tools) = ([Message::user("hello")], Lowered::default());
         let request = ModelRequest { messages: &messages, tools: &tools, tool_choice: &ToolChoice::Auto };
         let error = model.turn(request, &mut |_| {}).await.unwrap_err();
         let said = format!("{error} {error:?}");

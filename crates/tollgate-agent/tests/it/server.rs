@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tollgate_agent::{ChatModel, ModelConfig};
+use tollgate_agent::{ModelClient, ModelConfig};
 
 pub(crate) enum Reply {
     /// These bytes, then the connection ends.
@@ -56,8 +56,8 @@ impl Server {
         ModelConfig { idle_timeout: Duration::from_secs(20), ..ModelConfig::new(&self.url, "scripted") }
     }
 
-    pub(crate) fn model(&self) -> Arc<ChatModel> {
-        Arc::new(ChatModel::new(self.config()).unwrap())
+    pub(crate) fn model(&self) -> Arc<ModelClient> {
+        Arc::new(ModelClient::new(self.config()).unwrap())
     }
 
     /// Head and body of each request so far.

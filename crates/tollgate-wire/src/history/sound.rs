@@ -42,10 +42,8 @@ impl History {
                     note_if(&mut notes, id != call.id, "id_replaced");
                     let answer = answers.remove(&(at, position));
                     note_if(&mut notes, answer.is_none(), "missing_result_filled");
-                    let mut answer = answer.unwrap_or_else(|| Message::Tool {
-                        call_id: String::new(),
-                        text: serde_json::to_string(missing).unwrap_or_default(),
-                    });
+                    let mut answer = answer
+                        .unwrap_or_else(|| Message::tool("", serde_json::to_string(missing).unwrap_or_default(), true));
                     if let Message::Tool { call_id, .. } = &mut answer {
                         call_id.clone_from(&id);
                     }
@@ -121,8 +119,8 @@ impl Pairs {
     /// Keeps a result; everything else is handed back.
     fn take(&mut self, message: Message) -> Option<Message> {
         match &message {
-            Message::Tool { call_id, text } => {
-                let (id, knows) = (call_id.clone(), !says_unknown(text));
+            Message::Tool { call_id, content, .. } => {
+                let (id, knows) = (call_id.clone(), !says_unknown(&content.text()));
                 self.take_result(id, knows, message);
                 return None;
             }
@@ -167,8 +165,8 @@ impl Pairs {
         note_if(&mut self.notes, true, "duplicate_result_dropped");
         // What filled a gap gives way to what really came.
         let first = self.answered.get(&id).and_then(|place| self.answers.get_mut(place));
-        if let Some(first) =
-            first.filter(|first| knows && matches!(first, Message::Tool { text, .. } if says_unknown(text)))
+        if let Some(first) = first
+            .filter(|first| knows && matches!(first, Message::Tool { content, .. } if says_unknown(&content.text())))
         {
             *first = result;
         }

@@ -5,7 +5,7 @@ use std::mem;
 
 use tollgate_types::limits;
 
-use crate::chat::WireFault;
+use crate::fault::WireFault;
 
 /// A parser of server-sent events. Each byte is looked at once.
 #[derive(Debug, Default)]

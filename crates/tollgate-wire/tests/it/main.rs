@@ -12,7 +12,7 @@ mod soundness;
 
 use serde_json::{Value, json};
 use tollgate_types::Code;
-use tollgate_wire::{ChatStream, History, Message, ModelCall, Names, Turn, chat, repair};
+use tollgate_wire::{Dialect, History, Message, ModelCall, Names, Stream, Turn, read_reply, repair};
 
 fn cases(text: &str) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
@@ -23,9 +23,9 @@ fn read(case: &Value) -> Turn {
     let tools = input["tools"].as_array().unwrap();
     let names = Names::of(tools.iter().map(|tool| tool["name"].as_str().unwrap()));
     if input["wire"] == "chat" {
-        return chat::read_reply(input["response"].to_string().as_bytes(), &names).unwrap();
+        return read_reply(Dialect::Chat, input["response"].to_string().as_bytes(), &names).unwrap();
     }
-    let mut stream = ChatStream::default();
+    let mut stream = Stream::new(Dialect::Chat);
     for chunk in input["chunks"].as_array().unwrap() {
         let data = chunk.as_str().map_or_else(|| chunk.to_string(), str::to_owned);
         stream.push(format!("data: {data}\n\n").as_bytes(), &mut |_| {}).unwrap();

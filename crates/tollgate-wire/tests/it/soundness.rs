@@ -14,14 +14,14 @@ fn history(messages: &Value) -> History {
 fn shape(history: &History) -> Vec<String> {
     let line = |message: &Message| match message {
         Message::System(text) => format!("system {text}"),
-        Message::User(text) => format!("user {text}"),
+        Message::User(content) => format!("user {}", content.text()),
         Message::Assistant { text, calls, .. } if calls.is_empty() => format!("says {text}"),
         Message::Assistant { text, calls, .. } => {
             let ids: Vec<&str> = calls.iter().map(|call| call.id.as_str()).collect();
             format!("asks {text}{}{}", if text.is_empty() { "" } else { " " }, ids.join(","))
         }
-        Message::Tool { text, call_id, .. } if text.contains("outcome_unknown") => format!("{call_id} ?"),
-        Message::Tool { text, call_id, .. } => format!("{call_id} {text}"),
+        Message::Tool { content, call_id, .. } if content.text().contains("outcome_unknown") => format!("{call_id} ?"),
+        Message::Tool { content, call_id, .. } => format!("{call_id} {}", content.text()),
     };
     history.messages().iter().map(line).collect()
 }
@@ -41,7 +41,7 @@ fn what_is_unsound_is_repaired_in_both_directions() {
 /// The results that say something, by their call: what an effect left in the conversation.
 fn known(history: &History) -> BTreeMap<String, String> {
     let result = |message: &Message| match message {
-        Message::Tool { call_id, text, .. } if !text.contains("outcome_unknown") => {
+        Message::Tool { call_id, content, .. } if !content.text().contains("outcome_unknown") => {
             Some((call_id.clone(), text.clone()))
         }
         Message::System(_) | Message::User(_) | Message::Assistant { .. } | Message::Tool { .. } => None,

@@ -22,6 +22,7 @@ use std::path::{Path, PathBuf};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tollgate_types::{Language, Resilience, ToolDefinition};
+use tollgate_wire::Dialect;
 use toml::Spanned;
 
 pub use approvals::{ApprovalWebhook, Approvals};
@@ -157,7 +158,7 @@ pub struct Model {
     /// The dialect.
     #[serde(default)]
     pub api: Api,
-    /// Up to and without `/chat/completions`.
+    /// Up to and without the dialect's own path: `/chat/completions`, `/responses`, `/messages` or `/models`.
     pub base_url: String,
     /// The model's name on that server.
     pub model: String,
@@ -173,6 +174,13 @@ pub struct Model {
     /// The sampling temperature.
     #[serde(default)]
     pub temperature: Option<f64>,
+    /// Whether it may ask for several calls at once; unsaid, the server decides.
+    #[serde(default)]
+    pub parallel_tool_calls: Option<bool>,
+    /// More fields of each request's body, such as `reasoning = { effort = "low" }`. They replace none that Tollgate writes.
+    #[serde(default)]
+    #[schemars(with = "BTreeMap<String, serde_json::Value>")]
+    pub extra: serde_json::Map<String, serde_json::Value>,
     /// Whether answers come in pieces.
     #[serde(default = "yes")]
     pub stream: bool,
@@ -196,6 +204,23 @@ pub enum Api {
     /// OpenAI Chat Completions and what follows it.
     #[default]
     Chat,
+    /// OpenAI Responses.
+    Responses,
+    /// Anthropic Messages.
+    Anthropic,
+    /// Gemini's `generateContent`.
+    Gemini,
+}
+
+impl From<Api> for Dialect {
+    fn from(api: Api) -> Self {
+        match api {
+            Api::Chat => Self::Chat,
+            Api::Responses => Self::Responses,
+            Api::Anthropic => Self::Anthropic,
+            Api::Gemini => Self::Gemini,
+        }
+    }
 }
 
 /// `[mcp.NAME]`: a program with `command`, or an endpoint with `url`. Its tools are `mcp__NAME__TOOL`.

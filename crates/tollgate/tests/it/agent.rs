@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::json;
-use tollgate::agent::{Agent, ChatModel, Event, ModelConfig, Options, Start};
+use tollgate::agent::{Agent, Event, ModelClient, ModelConfig, Options, Start};
 use tollgate::{Caller, CancellationToken, Surface, Tollgate};
 use tollgate_testkit::model::{ModelServer, Step};
 
@@ -21,7 +21,7 @@ async fn a_model_works_with_the_tools() -> Result<(), Box<dyn std::error::Error>
     .await;
 
     let house = Tollgate::builder().workspace(folder.path()).data_dir(folder.path().join("data")).build().await?;
-    let model = ChatModel::new(ModelConfig::new(server.base_url(), "scripted"))?;
+    let model = ModelClient::new(ModelConfig::new(server.base_url(), "scripted"))?;
     let caller = Caller::new("alice", "developer", Surface::Agent);
     let mut agent = Agent::new(house.door(), caller, Arc::new(model), Options::default());
     let answer = agent.ask("34817 × 293 = ?", &CancellationToken::new(), &mut |_| {}).await?;
@@ -53,7 +53,7 @@ async fn a_session_is_taken_up_after_a_run_that_was_stopped() -> Result<(), Box<
     let session = house.sessions().begin(start).await?;
     let id = session.meta().id.clone();
     let agent = |session| -> Result<Agent, Box<dyn std::error::Error>> {
-        let model = ChatModel::new(ModelConfig::new(server.base_url(), "scripted"))?;
+        let model = ModelClient::new(ModelConfig::new(server.base_url(), "scripted"))?;
         Ok(Agent::new(house.door(), caller.clone(), Arc::new(model), Options::default()).with_session(session))
     };
     let mut first = agent(session)?;

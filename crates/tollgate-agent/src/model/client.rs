@@ -1,4 +1,4 @@
-//! A server that speaks OpenAI Chat Completions. A reply is read as what it is, a stream or one object, whatever was
+//! A model server over HTTP, in whichever dialect. A reply is read as what it is, a stream or one object, whatever was
 //! asked for. What may pass is tried again, as long as no text was shown yet.
 
 use std::borrow::Cow;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use jiff::fmt::rfc2822::DateTimeParser;
 use tollgate_guard::client::{Client, Origin, Request, Response};
 use tollgate_types::{BoxFuture, Secret, limits};
-use tollgate_wire::{ChatRequest, ChatStream, Finish, Names, Turn, chat};
+use tollgate_wire::{Dialect, Finish, Names, Request as Asked, Stream, Turn, read_reply};
 
 use super::hide::{self, Secrets};
 use super::{Model, ModelConfig, ModelError, ModelRequest};
@@ -22,9 +22,12 @@ const HANG_UP_MS_MAX: u64 = 2_000;
 /// The longest wait that a server can ask for; beyond it the run ends with its refusal.
 const RETRY_AFTER_MS_MAX: u64 = 30_000;
 
-/// A model behind Chat Completions.
+/// The version of Anthropic's API that is spoken.
+const ANTHROPIC_VERSION: &str = "2023-06-01";
+
+/// A model behind an HTTP server.
 #[derive(Debug, Clone)]
-pub struct ChatModel {
+pub struct ModelClient {
     config: ModelConfig,
     url: String,
     origin: Origin,
@@ -35,7 +38,7 @@ pub struct ChatModel {
 
 /// Reads on until there is another event; false at the end of the body.
 async fn next_event(
-    stream: &mut ChatStream,
+    stream: &mut Stream,
     response: &mut Response,
     patience: Duration,
     on_text: &mut (dyn FnMut(&str) + Send),
@@ -48,13 +51,13 @@ async fn next_event(
     Ok(true)
 }
 
-impl ChatModel {
+impl ModelClient {
     /// A model at the server of the configuration. Nothing is asked yet.
     ///
     /// # Errors
     /// When the address cannot work.
     pub fn new(config: ModelConfig) -> Result<Self, ModelError> {
-        let url = format!("{}/chat/completions", config.base_url.trim_end_matches('/'));
+        let url = url(&config);
         let origin = Origin::of(&url)?;
         let client = Client::new([origin.clone()]);
         Ok(Self { config, url, origin, client, secrets: OnceLock::new() })
@@ -65,17 +68,17 @@ impl ChatModel {
             Some(redactor) => hide::in_messages(redactor, request.messages),
             None => Cow::Borrowed(request.messages),
         };
-        let body = ChatRequest {
-            model: &self.config.model,
-            messages: &messages,
-            tools: request.tools,
+        let asked = Asked {
             tool_choice: request.tool_choice,
+            parallel: self.config.parallel,
             max_tokens: self.config.max_tokens,
             temperature: self.config.temperature,
             stream: self.config.stream,
             empty_content: self.config.empty_content,
+            extra: Some(&self.config.extra),
+            ..Asked::new(&self.config.model, &messages, request.tools)
         };
-        let body = body.to_body().map_err(|e| ModelError::Config { reason: e.to_string() })?;
+        let body = asked.to_body(self.config.dialect).map_err(|e| ModelError::Config { reason: e.to_string() })?;
         let mut tries = 0;
         loop {
             let mut has_shown = false;
@@ -115,18 +118,12 @@ impl ChatModel {
         names: &Names,
         on_text: &mut (dyn FnMut(&str) + Send),
     ) -> Result<Turn, ModelError> {
-        let key = self.config.api_key.iter();
-        let authorization =
-            key.map(|key| ("authorization".to_owned(), Secret::new(format!("Bearer {}", key.expose()))));
         let accept = if self.config.stream { "text/event-stream, application/json" } else { "application/json" };
         let request = Request {
             method: "POST".to_owned(),
             url: self.url.clone(),
-            headers: vec![
-                ("content-type".to_owned(), "application/json".to_owned()),
-                ("accept".to_owned(), accept.to_owned()),
-            ],
-            secret_headers: authorization.chain(self.config.headers.iter().cloned()).collect(),
+            headers: self.headers(accept),
+            secret_headers: self.key().into_iter().chain(self.config.headers.iter().cloned()).collect(),
             body: Some(body),
             timeout: self.config.idle_timeout,
         };
@@ -140,10 +137,10 @@ impl ChatModel {
         }
         let body = response.bytes(limits::HTTP_BODY_BYTES_MAX, self.config.idle_timeout).await?;
         let turn = match body.trim_ascii_start() {
-            [b'{', ..] => chat::read_reply(&body, names)?,
+            [b'{', ..] => read_reply(self.config.dialect, &body, names)?,
             // A proxy may lose the content type of a stream.
             [b':' | b'd' | b'e', ..] if looks_like_events(&body) => {
-                let mut stream = ChatStream::default();
+                let mut stream = Stream::new(self.config.dialect);
                 stream.push(&body, &mut |_| {})?;
                 stream.finish(names)?
             }
@@ -161,7 +158,7 @@ impl ChatModel {
         names: &Names,
         on_text: &mut (dyn FnMut(&str) + Send),
     ) -> Result<Turn, ModelError> {
-        let mut stream = ChatStream::default();
+        let mut stream = Stream::new(self.config.dialect);
         while !stream.is_done() {
             let idle = self.config.idle_timeout;
             let patience = if stream.is_complete() { idle.min(Duration::from_millis(HANG_UP_MS_MAX)) } else { idle };
@@ -179,6 +176,25 @@ impl ChatModel {
             }
         }
         Ok(stream.finish(names)?)
+    }
+
+    fn headers(&self, accept: &str) -> Vec<(String, String)> {
+        let version = (self.config.dialect == Dialect::Anthropic).then_some(("anthropic-version", ANTHROPIC_VERSION));
+        let mine = [("content-type", "application/json"), ("accept", accept)].into_iter().chain(version);
+        let is_set = |name: &str| self.config.headers.iter().any(|(known, _)| known.eq_ignore_ascii_case(name));
+        mine.filter(|(name, _)| !is_set(name)).map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+    }
+
+    /// The header that carries the key.
+    fn key(&self) -> Option<(String, Secret)> {
+        let key = self.config.api_key.as_ref()?;
+        Some(match self.config.dialect {
+            Dialect::Chat | Dialect::Responses => {
+                ("authorization".to_owned(), Secret::new(format!("Bearer {}", key.expose())))
+            }
+            Dialect::Anthropic => ("x-api-key".to_owned(), key.clone()),
+            Dialect::Gemini => ("x-goog-api-key".to_owned(), key.clone()),
+        })
     }
 
     async fn refusal(&self, response: Response) -> ModelError {
@@ -206,9 +222,13 @@ impl ChatModel {
     }
 }
 
-impl Model for ChatModel {
+impl Model for ModelClient {
     fn name(&self) -> &str {
         &self.config.model
+    }
+
+    fn dialect(&self) -> Dialect {
+        self.config.dialect
     }
 
     fn turn<'a>(
@@ -217,6 +237,17 @@ impl Model for ChatModel {
         on_text: &'a mut (dyn FnMut(&str) + Send),
     ) -> BoxFuture<'a, Result<Turn, ModelError>> {
         Box::pin(self.ask(request, on_text))
+    }
+}
+
+fn url(config: &ModelConfig) -> String {
+    let base = config.base_url.trim_end_matches('/');
+    match config.dialect {
+        Dialect::Chat => format!("{base}/chat/completions"),
+        Dialect::Responses => format!("{base}/responses"),
+        Dialect::Anthropic => format!("{base}/messages"),
+        Dialect::Gemini if config.stream => format!("{base}/models/{}:streamGenerateContent?alt=sse", config.model),
+        Dialect::Gemini => format!("{base}/models/{}:generateContent", config.model),
     }
 }
 

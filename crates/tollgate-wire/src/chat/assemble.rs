@@ -1,20 +1,17 @@
 //! Puts a turn together from fragments. Servers differ in how they number and name the fragments of a call; the rules
 //! of [`Assembler::place`] tell which call a fragment belongs to, and where that cannot be known nothing runs.
 
-use std::collections::HashSet;
-
 use serde_json::Value;
 use serde_json::value::RawValue;
-use tollgate_types::{Code, ErrorObject, limits};
+use tollgate_types::limits;
 
 use super::delta::{CallDelta, Chunk, Delta, REASONING, Unescape, integer, scalar_text};
-use crate::chat::{FAULT_CHARS_MAX, WireFault};
+use crate::calls::{CALLS_HELD_MAX, Draft, Notes, looks_like_a_call, seal};
+use crate::fault::WireFault;
 use crate::lower::Names;
 use crate::repair::{self, Extent};
-use crate::turn::{Finish, ModelCall, Turn, Usage, looks_like_a_call};
-
-/// Calls that are held of one turn before the reply counts as broken. The loop answers fewer.
-const CALLS_HELD_MAX: usize = 8 * limits::CALLS_PER_TURN_MAX;
+use crate::stream::{Assemble, error_text};
+use crate::turn::{Finish, Turn, Usage};
 
 /// Collects chunks into a turn.
 #[derive(Debug, Default)]
@@ -25,7 +22,7 @@ pub(crate) struct Assembler {
     calls: Vec<Building>,
     finish: Option<Finish>,
     usage: Option<Usage>,
-    diagnostics: Vec<String>,
+    notes: Notes,
     bytes: usize,
     has_choice: bool,
 }
@@ -62,21 +59,8 @@ enum Place {
 }
 
 impl Assembler {
-    pub(crate) fn text(&self) -> &str {
-        &self.text
-    }
-
-    pub(crate) fn has_finish(&self) -> bool {
-        self.finish.is_some()
-    }
-
-    /// Whether anything of a completion was there.
-    pub(crate) fn has_choice(&self) -> bool {
-        self.has_choice
-    }
-
     /// Takes one chunk, or a whole reply.
-    pub(crate) fn push(&mut self, json: &str) -> Result<(), WireFault> {
+    fn push(&mut self, json: &str) -> Result<(), WireFault> {
         self.bytes += json.len();
         if self.bytes > limits::HTTP_BODY_BYTES_MAX {
             return Err(WireFault::TooLarge { limit: limits::HTTP_BODY_BYTES_MAX, unit: "bytes" });
@@ -89,11 +73,11 @@ impl Assembler {
             self.usage = serde_json::from_str(usage.get()).ok().or(self.usage);
         }
         if chunk.choices.is_none() && chunk.usage.is_none() {
-            self.note("event_ignored");
+            self.notes.add("event_ignored");
         }
         for choice in chunk.choices.unwrap_or_default() {
             if integer(choice.index).unwrap_or(0) != 0 {
-                self.note("other_choice_ignored");
+                self.notes.add("other_choice_ignored");
                 continue;
             }
             self.has_choice = true;
@@ -116,7 +100,7 @@ impl Assembler {
             self.take_content(content);
         }
         if let Some(refusal) = delta.refusal {
-            self.note("refusal");
+            self.notes.add("refusal");
             self.take_content(refusal);
         }
         for (thought, piece) in self.thoughts.iter_mut().zip(delta.reasoning()) {
@@ -144,7 +128,7 @@ impl Assembler {
         for part in &parts {
             match part.get("text").and_then(Value::as_str) {
                 Some(text) => self.text.push_str(text),
-                None => self.note("content_part_ignored"),
+                None => self.notes.add("content_part_ignored"),
             }
         }
     }
@@ -161,14 +145,14 @@ impl Assembler {
         };
         let at = match place {
             Place::Call(at) => at,
-            Place::Repeat => return self.note("repeated_call_ignored"),
+            Place::Repeat => return self.notes.add("repeated_call_ignored"),
             Place::Orphan => match self.adopt(index, fragment) {
                 Some(at) => at,
                 None => return,
             },
             Place::New => {
                 if matches!(whole, Whole::No) && self.calls.iter().any(|call| call.index == index) {
-                    self.note("index_reused");
+                    self.notes.add("index_reused");
                 }
                 self.calls.push(Building { index, ..Building::default() });
                 self.calls.len() - 1
@@ -187,7 +171,7 @@ impl Assembler {
             call.provider_meta = delta.extra_content;
         }
         if let Some(code) = fragment.and_then(|fragment| call.append(fragment)) {
-            self.note(code);
+            self.notes.add(code);
         }
     }
 
@@ -234,69 +218,50 @@ impl Assembler {
         fragment.filter(|raw| !is_blank(raw))?;
         let is_open = |call: &Building| !call.extent.has_ended();
         if self.calls.iter().filter(|call| is_open(call)).count() != 1 {
-            self.note("orphan_fragment_dropped");
+            self.notes.add("orphan_fragment_dropped");
             for call in self.calls.iter_mut().filter(|call| is_open(call)) {
                 call.broken = Some("a piece of its arguments could belong to several calls");
             }
             return None;
         }
         let at = self.calls.iter().position(is_open)?;
-        self.note("orphan_fragment_reattached");
+        self.notes.add("orphan_fragment_reattached");
         self.calls.get_mut(at)?.index = index;
         Some(at)
     }
 
-    /// The turn. Calls get our ids, the tools' own names, and a refusal where they are not whole.
-    pub(crate) fn finish(mut self, names: &Names) -> Result<Turn, WireFault> {
+    fn into_turn(mut self, names: &Names) -> Result<Turn, WireFault> {
         let finish = match self.finish.take() {
             Some(finish) => finish,
             None if self.calls.is_empty() => Finish::Stop,
             None => Finish::ToolCalls,
         };
         if self.text_pieces.has_lost() || self.thoughts.iter().any(|thought| thought.pieces.has_lost()) {
-            self.note("half_a_surrogate_pair");
+            self.notes.add("half_a_surrogate_pair");
         }
-        let mut calls = Vec::with_capacity(self.calls.len());
-        for building in std::mem::take(&mut self.calls).into_iter().flat_map(|building| building.by_name(names)) {
-            let (name, code) = names.resolve(&building.name);
-            let name = name.to_owned();
-            if let Some(code) = code {
-                self.note(code);
-            }
+        let buildings = std::mem::take(&mut self.calls).into_iter().flat_map(|building| building.by_name(names));
+        let mut drafts = Vec::new();
+        for building in buildings {
             let split = if building.extent.has_more() { repair::objects(&building.arguments) } else { None };
             let Some(parts) = split else {
-                calls.push(building.into_call(name, &finish));
+                drafts.push(building.into_draft());
                 continue;
             };
-            self.note("joined_arguments_split");
-            for part in parts {
-                let call = Building {
-                    wire_id: building.wire_id.clone(),
-                    arguments: part.to_owned(),
-                    provider_meta: building.provider_meta.clone(),
-                    broken: building.broken,
-                    ..Building::default()
-                };
-                calls.push(call.into_call(name.clone(), &finish));
-            }
+            self.notes.add("joined_arguments_split");
+            let parts: Vec<String> = parts.into_iter().map(str::to_owned).collect();
+            let draft = building.into_draft();
+            drafts.extend(parts.into_iter().map(|arguments| Draft { arguments, ..draft.clone() }));
         }
-        if name_ids(&mut calls) {
-            self.note("id_replaced");
-        }
+        let calls = seal(drafts, names, &finish, &mut self.notes);
         if calls.is_empty() && looks_like_a_call(&self.text, names) {
-            self.note("text_tool_call_suspected");
+            self.notes.add("text_tool_call_suspected");
         }
         // Only within a round of calls does a server want it back.
         let thoughts = REASONING.into_iter().zip(self.thoughts).filter(|_| !calls.is_empty());
         let provider_meta = thoughts.filter_map(|(name, thought)| Some((name.to_owned(), thought.text?.into())));
         let provider_meta = provider_meta.collect();
-        Ok(Turn { text: self.text, calls, provider_meta, finish, usage: self.usage, diagnostics: self.diagnostics })
-    }
-
-    fn note(&mut self, code: &str) {
-        if !self.diagnostics.iter().any(|known| known == code) {
-            self.diagnostics.push(code.to_owned());
-        }
+        let diagnostics = self.notes.into_codes();
+        Ok(Turn { text: self.text, calls, provider_meta, finish, usage: self.usage, diagnostics, ..Turn::default() })
     }
 }
 
@@ -305,6 +270,29 @@ impl Assembler {
 enum Whole {
     Yes,
     No,
+}
+
+impl Assemble for Assembler {
+    fn event(&mut self, json: &str) -> Result<(), WireFault> {
+        self.push(json)
+    }
+
+    fn reply(&mut self, json: &str) -> Result<(), WireFault> {
+        self.push(json)?;
+        if self.has_choice { Ok(()) } else { Err(WireFault::malformed("it has no `choices`", json)) }
+    }
+
+    fn text(&self) -> &str {
+        &self.text
+    }
+
+    fn is_complete(&self) -> bool {
+        self.finish.is_some()
+    }
+
+    fn finish(self: Box<Self>, names: &Names) -> Result<Turn, WireFault> {
+        self.into_turn(names)
+    }
 }
 
 impl Building {
@@ -358,57 +346,13 @@ impl Building {
         vec![self]
     }
 
-    fn into_call(self, name: String, finish: &Finish) -> ModelCall {
+    fn into_draft(self) -> Draft {
         let broken = if self.pieces.has_lost() { Some("it holds half of a surrogate pair") } else { self.broken };
-        let refusal = if finish.is_cut() {
-            let message =
-                format!("the reply was cut (`{}`) before this call was complete, so it did not run", finish.as_str());
-            let hint = "possibly truncated: call again with less in one call, or in several smaller calls";
-            Some(ErrorObject::new(Code::InvalidJson, message).with_hint(hint))
-        } else {
-            broken.map(|why| {
-                ErrorObject::new(Code::InvalidJson, format!("the call did not arrive whole: {why}"))
-                    .with_hint("call again")
-            })
-        };
-        ModelCall {
-            id: String::new(),
-            wire_id: self.wire_id,
-            name,
-            arguments: self.arguments,
-            provider_meta: self.provider_meta,
-            refusal,
-        }
+        let Self { wire_id, name, arguments, provider_meta, .. } = self;
+        Draft { wire_id, name, arguments, provider_meta, broken }
     }
-}
-
-/// Gives each call an id of its own: the wire's where it is the first to use it, else one made from its place.
-fn name_ids(calls: &mut [ModelCall]) -> bool {
-    let mut taken: HashSet<String> = HashSet::new();
-    for call in calls.iter_mut().filter(|call| !call.wire_id.is_empty()) {
-        if taken.insert(call.wire_id.clone()) {
-            call.id.clone_from(&call.wire_id);
-        }
-    }
-    let mut has_replaced = false;
-    for (position, call) in calls.iter_mut().enumerate().filter(|(_, call)| call.id.is_empty()) {
-        has_replaced = true;
-        let mut id = format!("call_{}", position + 1);
-        while !taken.insert(id.clone()) {
-            id.push('_');
-        }
-        call.id = id;
-    }
-    has_replaced
 }
 
 fn is_blank(raw: &RawValue) -> bool {
     matches!(raw.get().strip_prefix('"').and_then(|rest| rest.strip_suffix('"')), Some(inner) if inner.trim_ascii().is_empty())
-}
-
-fn error_text(error: &RawValue) -> String {
-    let value: Value = serde_json::from_str(error.get()).unwrap_or_default();
-    let message = value.get("message").unwrap_or(&value);
-    let text = message.as_str().map_or_else(|| message.to_string(), str::to_owned);
-    text.chars().take(FAULT_CHARS_MAX).collect()
 }

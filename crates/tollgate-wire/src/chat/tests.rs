@@ -1,19 +1,21 @@
 //! The table of what servers do with fragments, and that pieces of any size give the same turn.
 
 use proptest::prelude::*;
-use serde_json::{Value, json};
 
 use super::*;
-use crate::turn::Finish;
+use crate::dialect::Dialect;
+use crate::fault::WireFault;
+use crate::stream::{Assemble, Stream};
+use crate::turn::{Finish, Turn};
 
 /// Reads chunks; answers the calls as `id name arguments`, `!` before those that must not run.
 fn calls(deltas: &[Value], finish: &str) -> (Vec<String>, Turn) {
     let mut assembler = Assembler::default();
     for delta in deltas {
-        assembler.push(&json!({"choices": [{"index": 0, "delta": {"tool_calls": delta}}]}).to_string()).unwrap();
+        assembler.event(&json!({"choices": [{"index": 0, "delta": {"tool_calls": delta}}]}).to_string()).unwrap();
     }
-    assembler.push(&json!({"choices": [{"index": 0, "delta": {}, "finish_reason": finish}]}).to_string()).unwrap();
-    let turn = assembler.finish(&Names::of(["lookup", "ping"])).unwrap();
+    assembler.event(&json!({"choices": [{"index": 0, "delta": {}, "finish_reason": finish}]}).to_string()).unwrap();
+    let turn = Box::new(assembler).finish(&Names::of(["lookup", "ping"])).unwrap();
     let line = |call: &crate::ModelCall| {
         format!("{}{} {} {}", if call.refusal.is_some() { "!" } else { "" }, call.id, call.name, call.arguments)
     };
@@ -70,9 +72,9 @@ fn halves_of_a_surrogate_pair_are_joined_over_pieces() {
     ] {
         let mut assembler = Assembler::default();
         for part in pieces {
-            assembler.push(&piece(part)).unwrap();
+            assembler.event(&piece(part)).unwrap();
         }
-        let turn = assembler.finish(&Names::default()).unwrap();
+        let turn = Box::new(assembler).finish(&Names::default()).unwrap();
         assert_eq!((turn.text.as_str(), turn.calls[0].arguments.as_str()), (text, text));
         assert_eq!(turn.calls[0].refusal.is_none(), runs, "{pieces:?}");
     }
@@ -99,7 +101,7 @@ fn thoughts_stay_with_calls_and_are_no_text() {
     for (name, deltas, kept) in cases {
         for (has_call, kept) in [(true, kept), (false, json!({}))] {
             let last = if has_call { json!({ "tool_calls": call }) } else { json!({ "content": "hi" }) }.to_string();
-            let mut stream = ChatStream::default();
+            let mut stream = Stream::new(Dialect::Chat);
             let mut shown = String::new();
             for delta in deltas.iter().copied().chain([last.as_str()]) {
                 let event = format!("data: {{\"choices\":[{{\"delta\":{delta}}}]}}\n\n");
@@ -118,7 +120,7 @@ fn thoughts_stay_with_calls_and_are_no_text() {
 /// Whoever knows the secrets hides them before the text is cut, so that the cut never goes through one.
 #[test]
 fn faults_keep_more_than_they_show() {
-    let fault = |event: String| ChatStream::default().push(event.as_bytes(), &mut |_| {}).unwrap_err();
+    let fault = |event: String| Stream::new(Dialect::Chat).push(event.as_bytes(), &mut |_| {}).unwrap_err();
     let long = "x\u{1b}".repeat(1000);
     let broken = fault(format!("data: {long}\n\n"));
     assert!(matches!(&broken, WireFault::Malformed { excerpt, .. } if *excerpt == long));
@@ -132,17 +134,20 @@ fn faults_keep_more_than_they_show() {
 fn wrong_kinds_do_no_harm() {
     let odd = r#"{"id":1,"choices":[{"index":null,"finish_reason":null,"logprobs":[],"delta":{"role":"assistant","content":[{"type":"text","text":"hi"}],"tool_calls":null,"function_call":null,"x":{}}}],"usage":"none"}"#;
     let mut assembler = Assembler::default();
-    assembler.push(odd).unwrap();
-    assembler.push(r#"{"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":4,"total_tokens":7}}"#).unwrap();
-    assembler.push(r#"{"choices":[{"index":1,"delta":{"content":"other"}}]}"#).unwrap();
-    let turn = assembler.finish(&Names::default()).unwrap();
-    assert_eq!((turn.text.as_str(), turn.usage), ("hi", Some(crate::Usage { input_tokens: 3, output_tokens: 4 })));
+    assembler.event(odd).unwrap();
+    assembler.event(r#"{"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":4,"total_tokens":7}}"#).unwrap();
+    assembler.event(r#"{"choices":[{"index":1,"delta":{"content":"other"}}]}"#).unwrap();
+    let turn = Box::new(assembler).finish(&Names::default()).unwrap();
+    assert_eq!(
+        (turn.text.as_str(), turn.usage),
+        ("hi", Some(crate::Usage { input_tokens: 3, output_tokens: 4, ..crate::Usage::default() }))
+    );
 }
 
 #[test]
 fn broken_replies_are_told_apart() {
     let stream = |bytes: &str| {
-        let mut stream = ChatStream::default();
+        let mut stream = Stream::new(Dialect::Chat);
         stream.push(bytes.as_bytes(), &mut |_| {}).and_then(|()| stream.finish(&Names::default()))
     };
     let text = r#"{"choices":[{"delta":{"content":"hi"}}]}"#;
@@ -156,7 +161,7 @@ fn broken_replies_are_told_apart() {
     }
     assert!(matches!(stream("data: <html>\n\n"), Err(WireFault::Malformed { .. })));
     assert!(matches!(stream(&format!("data: {}\n\n", "[".repeat(200_000))), Err(WireFault::Malformed { .. })));
-    let mut endless = ChatStream::default();
+    let mut endless = Stream::new(Dialect::Chat);
     let piece = vec![b'x'; 1 << 20];
     let fault = (0..32).find_map(|_| endless.push(&piece, &mut |_| {}).err());
     assert!(matches!(fault, Some(WireFault::TooLarge { .. })));
@@ -186,7 +191,7 @@ proptest! {
     ) {
         let bytes = script(line, &texts);
         let read = |pieces: &mut dyn Iterator<Item = &[u8]>| {
-            let mut stream = ChatStream::default();
+            let mut stream = Stream::new(Dialect::Chat);
             let mut shown = String::new();
             for piece in pieces {
                 stream.push(piece, &mut |text| shown.push_str(text)).unwrap();

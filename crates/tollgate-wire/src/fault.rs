@@ -1,0 +1,61 @@
+//! Why a reply, or a request, cannot be used.
+
+use std::fmt;
+
+/// What a fault keeps of a server's words: far more than is shown, so that secrets can be hidden before the cut.
+pub(crate) const FAULT_CHARS_MAX: usize = 16 * 1024;
+const EXCERPT_CHARS_MAX: usize = 120;
+const WORDS_CHARS_MAX: usize = 500;
+
+/// Why a reply cannot be used. Shown as text, the server's words are cut; the fields hold more of them.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum WireFault {
+    /// It is not the JSON of this dialect.
+    #[error("the reply is not what this dialect says: {}, in `{}`", Cut(reason, WORDS_CHARS_MAX), Escaped(excerpt))]
+    Malformed {
+        /// What the JSON reader says.
+        reason: String,
+        /// The beginning of it.
+        excerpt: String,
+    },
+    /// The server reported an error inside of a reply.
+    #[error("the server reports: {}", Cut(message, WORDS_CHARS_MAX))]
+    Server {
+        /// Its words.
+        message: String,
+    },
+    /// It is larger than may be kept.
+    #[error("the reply exceeds the limit of {limit} {unit}")]
+    TooLarge {
+        /// The limit.
+        limit: usize,
+        /// What is counted.
+        unit: &'static str,
+    },
+    /// The stream ended before the turn did.
+    #[error("the stream ended before the reply was complete")]
+    Closed,
+}
+
+impl WireFault {
+    pub(crate) fn malformed(reason: impl ToString, text: &str) -> Self {
+        let kept = |text: &str| text.chars().take(FAULT_CHARS_MAX).collect();
+        Self::Malformed { reason: kept(&reason.to_string()), excerpt: kept(text) }
+    }
+}
+
+struct Cut<'a>(&'a str, usize);
+
+impl fmt::Display for Cut<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.*}", self.1, self.0)
+    }
+}
+
+struct Escaped<'a>(&'a str);
+
+impl fmt::Display for Escaped<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.chars().take(EXCERPT_CHARS_MAX).try_for_each(|c| write!(f, "{}", c.escape_debug()))
+    }
+}
