@@ -42,7 +42,7 @@ fn what_is_unsound_is_repaired_in_both_directions() {
 fn known(history: &History) -> BTreeMap<String, String> {
     let result = |message: &Message| match message {
         Message::Tool { call_id, content, .. } if !content.text().contains("outcome_unknown") => {
-            Some((call_id.clone(), text.clone()))
+            Some((call_id.clone(), content.text().into_owned()))
         }
         Message::System(_) | Message::User(_) | Message::Assistant { .. } | Message::Tool { .. } => None,
     };
