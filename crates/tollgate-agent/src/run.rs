@@ -10,7 +10,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use tollgate_types::{Caller, CancellationToken, Door, ErrorObject, Risk, Said, Text, ToolDefinition, limits};
-use tollgate_wire::{Finish, History, Lowered, Message, ModelCall, ToolChoice, Turn, Usage, lower};
+use tollgate_wire::{Finish, History, Lowered, Lowerings, Message, ModelCall, Target, ToolChoice, Turn, Usage};
 
 pub use event::{Answer, Difference, Event, OpenQuestion, RunError};
 use repetition::Repetition;
@@ -52,6 +52,7 @@ pub struct Agent {
     caller: Caller,
     model: Arc<dyn Model>,
     options: Options,
+    lowerings: Lowerings,
     history: History,
     recorder: Option<Recorder>,
     session: Option<Session>,
@@ -86,6 +87,7 @@ impl Agent {
             caller,
             model,
             options,
+            lowerings: Lowerings::default(),
             history,
             recorder: None,
             session: None,
@@ -264,7 +266,10 @@ impl Agent {
         if !missing.is_empty() {
             return Err(RunError::UnknownTools { names: missing });
         }
-        let lowered = lower(&offered).map_err(|e| ModelError::Config { reason: e.to_string() })?;
+        let lowered = self
+            .lowerings
+            .lower(&offered, &Target::default())
+            .map_err(|e| ModelError::Config { reason: e.to_string() })?;
         Ok(Offer {
             lowered,
             names: offered.iter().map(|tool| tool.name.clone()).collect(),

@@ -8,9 +8,8 @@ use thiserror::Error;
 use tollgate_types::limits::{IDEMPOTENCY_TTL_MS_MAX, IDEMPOTENCY_TTL_MS_MIN};
 use tollgate_types::{Pin, SourceKind, ToolDefinition, Undo, limits};
 
-use crate::idempotency;
-
 use crate::schema::{Schema, SchemaError};
+use crate::{idempotency, text_input};
 
 /// A definition's canonical JSON.
 const DEFINITION_BYTES_MAX: usize = 1024 * 1024;
@@ -101,6 +100,14 @@ pub enum RegisterError {
         /// What stands there.
         pointer: String,
     },
+    /// What it says of its free text does not hold.
+    #[error("`{name}` has a `text_input` that does not hold: {problem}")]
+    TextInput {
+        /// The tool.
+        name: String,
+        /// What is wrong with it.
+        problem: String,
+    },
 }
 
 impl RegisterError {
@@ -116,6 +123,7 @@ impl RegisterError {
             Self::Idempotency { .. } => "bad_idempotency",
             Self::Undo { .. } => "bad_undo",
             Self::Resource { .. } => "bad_resource",
+            Self::TextInput { .. } => "bad_text_input",
         }
     }
 
@@ -132,6 +140,7 @@ impl RegisterError {
             Self::Idempotency { .. } => "docs/idempotency.md says what `idempotency` can be",
             Self::Undo { .. } => "docs/undo.md says what `undo` can be",
             Self::Resource { .. } => "begin it with `/`, as in `/path`",
+            Self::TextInput { .. } => "name the schema's only property, a required string, or leave `text_input` out",
         }
     }
 
@@ -162,6 +171,7 @@ pub(crate) fn check(mut definition: ToolDefinition) -> Result<Sound, RegisterErr
     if let Some(pointer) = definition.execution.resources.iter().find(|pointer| !pointer.starts_with('/')) {
         return Err(RegisterError::Resource { name, pointer: pointer.clone() });
     }
+    text_input::check(&definition).map_err(|problem| RegisterError::TextInput { name: name.clone(), problem })?;
     let bad = |message: &str| SchemaError::invalid("", message);
     require_object(&mut definition.input_schema)
         .map_err(|problem| RegisterError::schema(&name, "input", bad(problem)))?;

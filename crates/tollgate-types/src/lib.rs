@@ -21,6 +21,7 @@ mod resilience;
 mod schema;
 mod secret;
 mod text;
+mod text_input;
 mod tool;
 mod trace;
 mod undo;
@@ -51,6 +52,7 @@ pub use resilience::{
 pub use schema::{input_schema, output_schema};
 pub use secret::Secret;
 pub use text::{Flaw, Language, Made, Parameters, Text, alternatives, meant};
+pub use text_input::{Grammar, GrammarSyntax, TextInput};
 pub use tool::{Annotations, Concurrency, Dialect, Execution, Security, Source, SourceKind, ToolDefinition};
 pub use trace::{SpanId, TraceContext, TraceId};
 pub use undo::{BeforeImage, BeforeImages, Compensation, FileImage, RESTORE_FILE, Undo};

@@ -16,6 +16,8 @@ pub const TOOL_NAME_CHARS_MAX: usize = 64;
 pub const SCHEMA_BYTES_MAX: usize = 256 * 1024;
 /// Subschemas of one schema after following each `$ref` once.
 pub const SCHEMA_NODES_MAX: usize = 10_000;
+/// A grammar of free text.
+pub const GRAMMAR_CHARS_MAX: usize = 64 * 1024;
 /// Violations reported for one call.
 pub const VIOLATIONS_MAX: usize = 32;
 /// How long a tool may run unless its definition says otherwise.

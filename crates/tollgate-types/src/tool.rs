@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::{Category, Cost, Idempotency, OnError, Output, Permission, Risk, Undo, Units, limits};
+use crate::{Category, Cost, Idempotency, OnError, Output, Permission, Risk, TextInput, Undo, Units, limits};
 
 /// A capability as data. The executor stands apart; see [`crate::Tool`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -41,6 +41,9 @@ pub struct ToolDefinition {
     /// JSON Schema (2020-12) of the arguments; always an object.
     #[serde(default = "defaults::object_schema")]
     pub input_schema: Value,
+    /// That its only input is free text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text_input: Option<TextInput>,
     /// JSON Schema of the structured result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_schema: Option<Value>,
@@ -102,6 +105,7 @@ impl ToolDefinition {
             aliases: Vec::new(),
             examples: Vec::new(),
             input_schema: defaults::object_schema(),
+            text_input: None,
             output_schema: None,
             annotations: Annotations::default(),
             risk: defaults::risk(),

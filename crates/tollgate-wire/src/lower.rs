@@ -1,21 +1,33 @@
-//! From definitions to what a wire accepts. The gate validates against the original schema, whatever is lowered here.
+//! From definitions to what a wire accepts. The gate validates against the original schema, whatever is lowered here; what
+//! a wire cannot carry is told in words, and what cannot be lowered concerns one tool alone.
 
+mod cache;
 mod names;
-mod schema;
+mod note;
+mod print;
+mod target;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
-use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
 use tollgate_types::ToolDefinition;
 
-pub use names::Names;
+use crate::fit::{self, Fitted, Refusal};
 
-/// The tools of one request: their JSON, printed once, and the table of their names.
+pub use cache::Lowerings;
+pub use names::Names;
+pub use note::{Change, Note};
+pub use target::{GeminiSchema, Target};
+
+use target::StrictBudget;
+
+/// The tools of one request: their JSON, printed once, the table of their names, and what was left out or changed.
 #[derive(Debug, Clone)]
 pub struct Lowered {
     tools: Arc<RawValue>,
-    names: Names,
+    names: Arc<Names>,
+    notes: Arc<[Note]>,
 }
 
 impl Lowered {
@@ -29,6 +41,11 @@ impl Lowered {
         &self.names
     }
 
+    /// What the wire cannot carry, tool by tool.
+    pub fn notes(&self) -> &[Note] {
+        &self.notes
+    }
+
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.names.is_empty()
@@ -37,11 +54,24 @@ impl Lowered {
 
 impl Default for Lowered {
     fn default() -> Self {
-        Self { tools: Arc::from(RawValue::NULL.to_owned()), names: Names::default() }
+        Self { tools: Arc::from(RawValue::NULL.to_owned()), names: Arc::default(), notes: Arc::default() }
     }
 }
 
-/// Lowers definitions to `tools[]` of Chat Completions.
+/// A tool that is offered.
+struct Offered<'a> {
+    definition: &'a ToolDefinition,
+    form: Form,
+}
+
+/// In which form it is.
+enum Form {
+    Function(Fitted),
+    Text,
+}
+
+/// Lowers definitions to the `tools` of a request. A tool that cannot be lowered is left out, one whose schema servers
+/// cannot hold a model to is offered without `strict`, and the notes say so.
 ///
 /// # Errors
 /// Only when a schema cannot be written as JSON.
@@ -49,30 +79,77 @@ impl Default for Lowered {
 /// ```
 /// use std::sync::Arc;
 /// use tollgate_types::ToolDefinition;
+/// use tollgate_wire::{Dialect, Target};
 ///
 /// let tool = Arc::new(ToolDefinition::new("maps.search", "Finds a place."));
-/// let lowered = tollgate_wire::lower(&[tool]).unwrap();
+/// let lowered = tollgate_wire::lower(&[Arc::clone(&tool)], &Target::default()).unwrap();
 /// let on_wire = lowered.names().on_wire("maps.search").into_owned();
 /// assert!(on_wire.starts_with("maps_search_"));
 /// assert_eq!(lowered.names().resolve(&on_wire), ("maps.search", None));
+///
+/// let gemini = tollgate_wire::lower(&[tool], &Target::of(Dialect::Gemini)).unwrap();
+/// assert_eq!(gemini.names().on_wire("maps.search"), "maps.search");
 /// ```
-pub fn lower(definitions: &[Arc<ToolDefinition>]) -> Result<Lowered, serde_json::Error> {
-    let names = Names::of(definitions.iter().map(|definition| definition.name.as_str()));
-    let tools: Vec<_> = definitions
-        .iter()
-        .map(|definition| {
-            let (parameters, rules) = schema::lower_root(&definition.input_schema);
-            let mut description = definition.full_description();
-            for rule in rules {
-                description.push(' ');
-                description.push_str(&rule);
+pub fn lower(definitions: &[Arc<ToolDefinition>], target: &Target) -> Result<Lowered, serde_json::Error> {
+    let mut notes = Vec::new();
+    let mut budget = StrictBudget::of(target);
+    let mut offered: Vec<Offered<'_>> = Vec::with_capacity(definitions.len().min(target.tools_max));
+    let mut seen = HashSet::new();
+    for definition in definitions {
+        let refusal = if !seen.insert(definition.name.as_str()) {
+            Refusal::new("", "another tool has this name")
+        } else if offered.len() >= target.tools_max {
+            Refusal::new("", format!("the server takes at most {} tools", target.tools_max))
+        } else {
+            match form(definition, target, &mut budget, &mut notes) {
+                Ok(form) => {
+                    offered.push(Offered { definition, form });
+                    continue;
+                }
+                Err(refusal) => refusal,
             }
-            let name = names.on_wire(&definition.name);
-            let function = json!({ "name": name, "description": description, "parameters": parameters });
-            json!({ "type": "function", "function": function })
-        })
-        .collect();
-    Ok(Lowered { tools: Arc::from(to_raw_value(&tools)?), names })
+        };
+        notes.push(Note::new(definition, Change::LeftOut, refusal));
+    }
+    let names = Names::offered(target.dialect, offered.iter().map(|tool| (tool.definition, tool.form.is_text())));
+    let tools: Vec<_> = offered.into_iter().map(|tool| tool.print(target, &names)).collect();
+    Ok(Lowered {
+        tools: Arc::from(to_raw_value(&print::wrap(target.dialect, tools))?),
+        names: Arc::new(names),
+        notes: notes.into(),
+    })
+}
+
+/// The form in which a tool is offered.
+fn form(
+    definition: &ToolDefinition,
+    target: &Target,
+    budget: &mut StrictBudget,
+    notes: &mut Vec<Note>,
+) -> Result<Form, Refusal> {
+    if definition.text_input.is_some() && target.takes_text() {
+        return Ok(Form::Text);
+    }
+    let schema = &definition.input_schema;
+    if let Some(subset) = target.strict_subset() {
+        match fit::fit(schema, subset).and_then(|fitted| budget.take(fitted)) {
+            Ok(fitted) => return Ok(told(definition, fitted, notes)),
+            Err(refusal) => notes.push(Note::new(definition, Change::NotStrict, refusal)),
+        }
+    }
+    Ok(told(definition, fit::fit(schema, target.plain_subset())?, notes))
+}
+
+fn told(definition: &ToolDefinition, mut fitted: Fitted, notes: &mut Vec<Note>) -> Form {
+    let losses = std::mem::take(&mut fitted.losses);
+    notes.extend(losses.into_iter().map(|loss| Note::new(definition, Change::Loosened, loss)));
+    Form::Function(fitted)
+}
+
+impl Form {
+    fn is_text(&self) -> bool {
+        matches!(self, Self::Text)
+    }
 }
 
 #[cfg(test)]

@@ -108,6 +108,40 @@ fn numbers_out_of_range() {
 }
 
 #[test]
+fn a_free_text_is_the_only_input() {
+    let with = |schema: Value, input: Value| {
+        let mut tool = tool("t");
+        tool.input_schema = schema;
+        tool.text_input = Some(serde_json::from_value(input).unwrap());
+        Catalog::new().register(tool)
+    };
+    let code = || json!({"properties": {"code": {"type": "string"}}, "required": ["code"]});
+    let regex =
+        |definition: &str| json!({"property": "code", "grammar": {"syntax": "regex", "definition": definition}});
+    let lark = json!({"property": "code", "grammar": {"syntax": "lark", "definition": "start: /a+/"}});
+    for input in [json!({"property": "code"}), regex("^SELECT .+$"), lark] {
+        with(code(), input).unwrap();
+    }
+    let two = json!({"properties": {"code": {"type": "string"}, "n": {}}, "required": ["code"]});
+    let optional = json!({"properties": {"code": {"type": "string"}}});
+    let number = json!({"properties": {"code": {"type": "number"}}, "required": ["code"]});
+    for (schema, input, said) in [
+        (code(), json!({"property": "text"}), "`text` as its only property"),
+        (two, json!({"property": "code"}), "`code` as its only property"),
+        (optional, json!({"property": "code"}), "`required = [\"code\"]`"),
+        (number, json!({"property": "code"}), "the type `string`"),
+        (code(), regex(" "), "`grammar.definition` is empty"),
+        (code(), regex("(a"), "is no regular expression"),
+        (code(), regex("(?=a)b"), "is no regular expression"),
+        (code(), regex(&"a".repeat(limits::GRAMMAR_CHARS_MAX + 1)), "more than 65536 characters"),
+    ] {
+        let error = error(with(schema, input));
+        assert_eq!(error.code(), "bad_text_input");
+        assert!(error.to_string().contains(said), "{error}");
+    }
+}
+
+#[test]
 fn a_pin_is_the_definition_and_nothing_else() {
     let (mut one, mut two) = (tool("t"), tool("t"));
     one.input_schema = json!({"type": "object", "properties": {"a": {}, "b": {}}});
