@@ -1,11 +1,19 @@
 //! A schema as a provider takes it. What the provider knows stays as it is; what it does not know becomes words for the
 //! description, and what cannot be told at all is a refusal of this one schema. Nothing here is ever used to validate.
 
+mod count;
+mod drafts;
+mod gemini;
+mod join;
+mod kinds;
+mod narrow;
 mod plain;
 mod words;
 
 use serde_json::{Map, Value};
 use tollgate_types::limits;
+
+use count::Counts;
 
 /// What providers take of JSON Schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,14 +39,8 @@ pub(crate) struct Fitted {
     pub(crate) losses: Vec<Refusal>,
     /// Whether the server can hold the model to it.
     pub(crate) is_strict: bool,
+    /// What counts over all strict schemas of a request.
     pub(crate) counts: Counts,
-}
-
-/// What is counted over all strict schemas of a request.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Counts {
-    pub(crate) optional: usize,
-    pub(crate) unions: usize,
 }
 
 /// What cannot be carried, where in the arguments, and why.
@@ -60,8 +62,8 @@ pub(crate) fn fit(schema: &Value, subset: Subset) -> Result<Fitted, Refusal> {
         return Err(Refusal::new("", format!("the schema is deeper than {} levels", limits::JSON_DEPTH_MAX)));
     }
     match subset {
-        Subset::Plain | Subset::GeminiOpenApi => Ok(plain::fit(schema)),
-        Subset::OpenAiStrict | Subset::AnthropicStrict => Err(Refusal::new("", "strict schemas are not made yet")),
+        Subset::Plain => plain::fit(schema),
+        Subset::OpenAiStrict | Subset::AnthropicStrict | Subset::GeminiOpenApi => narrow::fit(schema, subset),
     }
 }
 

@@ -53,9 +53,6 @@ impl<'a> Coercer<'a> {
         for &also in &node.also {
             self.visit(also, whole, value);
         }
-        for branches in &node.alternatives {
-            self.choose(branches, value);
-        }
         match value {
             Value::Object(object) => self.visit_object(id, whole, object),
             Value::Array(items) => {
@@ -66,6 +63,10 @@ impl<'a> Coercer<'a> {
                 }
             }
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+        // Which branch is meant is asked of what stands in any case.
+        for branches in &node.alternatives {
+            self.choose(branches, value);
         }
     }
 

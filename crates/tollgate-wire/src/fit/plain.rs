@@ -1,22 +1,26 @@
 //! A schema for servers that read it to the model and enforce nothing: an object with `properties` at the root, none of the
 //! keywords that they refuse there, and below it what JSON Schema says, written as the newest draft has it.
 
+use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value, json};
 
-use super::{Fitted, Refusal, words};
+use super::join::{self, Joined};
+use super::{Fitted, Refusal, drafts, words};
 
 /// Keywords that servers refuse at the root of a schema.
-const COMPOSING: &[&str] = &["anyOf", "oneOf", "allOf", "not", "if", "then", "else", "enum", "const"];
+const COMPOSING: &[&str] = &["anyOf", "oneOf", "allOf", "not", "enum", "const"];
 /// How many `$ref` are followed before a schema counts as one that refers to itself.
 const REFS_MAX: usize = 8;
 
-pub(super) fn fit(schema: &Value) -> Fitted {
+pub(super) fn fit(schema: &Value) -> Result<Fitted, Refusal> {
     let mut root = root(schema);
+    join_parts(&mut root, schema);
     let mut properties = match root.remove("properties") {
         Some(Value::Object(properties)) => properties,
         _ => Map::new(),
     };
     let (mut told, mut losses) = (Vec::new(), Vec::new());
+    let lose = |keyword: &str| Refusal::new("", format!("`{keyword}` cannot stand at the root of a schema"));
     for keyword in COMPOSING {
         let Some(value) = root.remove(*keyword) else { continue };
         for branch in value.as_array().into_iter().flatten() {
@@ -26,21 +30,57 @@ pub(super) fn fit(schema: &Value) -> Fitted {
             }
         }
         told.push(words::rule(keyword, &value));
-        losses.push(Refusal::new("", format!("`{keyword}` cannot stand at the root of a schema")));
+        losses.push(lose(keyword));
+    }
+    if let Some(condition) = words::condition(&mut root) {
+        told.push(condition);
+        losses.push(lose("if"));
     }
     properties.retain(|_, property| *property != Value::Bool(false));
     let mut lowered = Map::new();
     lowered.insert("type".to_owned(), json!("object"));
     lowered.insert("properties".to_owned(), Value::Object(properties));
-    root.remove("type");
+    root.retain(|key, _| !matches!(key.as_str(), "type" | "then" | "else"));
     lowered.append(&mut root);
-    let mut lowered = Value::Object(lowered);
-    tidy(&mut lowered);
-    let schema = match lowered {
-        Value::Object(schema) => schema,
-        _ => Map::new(),
+    tidy_map(&mut lowered);
+    let lowered = Value::Object(lowered);
+    if let Some(reference) = dangling(&lowered, &lowered) {
+        return Err(Refusal::new("", format!("`$ref` leads to what cannot be told: {reference}")));
+    }
+    let Value::Object(schema) = lowered else { return Ok(Fitted::default()) };
+    Ok(Fitted { schema, words: told, losses, ..Fitted::default() })
+}
+
+/// Joins what `allOf` lists at the root with the root, where that can be said as one.
+fn join_parts(root: &mut Map<String, Value>, schema: &Value) {
+    let Some(Value::Array(parts)) = root.get("allOf") else { return };
+    let mut whole = root.clone();
+    whole.remove("allOf");
+    for part in parts {
+        let Value::Object(part) = follow(part, schema) else { return };
+        let is_composed = part.keys().any(|key| COMPOSING.contains(&key.as_str()) || matches!(&**key, "$ref" | "if"));
+        match join::join(whole, part.clone()) {
+            Joined::Whole(joined) if !is_composed => whole = joined,
+            _ => return,
+        }
+    }
+    *root = whole;
+}
+
+/// A reference within a schema that leads nowhere.
+fn dangling<'v>(part: &'v Value, root: &Value) -> Option<&'v str> {
+    let map = match part {
+        Value::Object(map) => map,
+        Value::Array(items) => return items.iter().find_map(|item| dangling(item, root)),
+        _ => return None,
     };
-    Fitted { schema, words: told, losses, ..Fitted::default() }
+    let target = map.get("$ref").and_then(Value::as_str);
+    let is_lost = |target: &&str| {
+        let pointer = target.strip_prefix('#').map(|fragment| percent_decode_str(fragment).decode_utf8_lossy());
+        pointer.is_some_and(|pointer| pointer.starts_with('/') && root.pointer(&pointer).is_none())
+    };
+    let mut schemas = map.iter().filter(|(key, _)| !matches!(key.as_str(), "const" | "enum" | "default" | "examples"));
+    target.filter(is_lost).or_else(|| schemas.find_map(|(_, value)| dangling(value, root)))
 }
 
 /// The root itself, where it refers: what stands beside `$ref` counts as well, its definitions above all.
@@ -72,7 +112,7 @@ fn follow<'s>(mut schema: &'s Value, root: &'s Value) -> &'s Value {
 }
 
 /// Puts right what servers refuse anywhere: an array that does not say what is in it, an object that does not say what it
-/// has, a boolean as a schema, and what older drafts wrote otherwise.
+/// has, and a boolean as a schema.
 fn tidy(schema: &mut Value) {
     match schema {
         Value::Bool(true) => *schema = json!({}),
@@ -83,19 +123,7 @@ fn tidy(schema: &mut Value) {
 }
 
 fn tidy_map(map: &mut Map<String, Value>) {
-    if map.get("items").is_some_and(Value::is_array) {
-        let rest = map.remove("additionalItems");
-        if let Some(tuple) = map.remove("items") {
-            map.entry("prefixItems").or_insert(tuple);
-        }
-        map.insert("items".to_owned(), rest.unwrap_or_else(|| json!({})));
-    }
-    for (limit, exclusive) in [("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")] {
-        let Some(Value::Bool(is_exclusive)) = map.get(exclusive) else { continue };
-        let number = if *is_exclusive { map.remove(limit) } else { None };
-        map.remove(exclusive);
-        map.extend(number.map(|number| (exclusive.to_owned(), number)));
-    }
+    drafts::renew(map);
     if may_be(map, "array") {
         map.entry("items").or_insert_with(|| json!({}));
     }

@@ -1,6 +1,6 @@
 //! Rules in words, for descriptions: short, because a model reads them with each request.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// A rule that only its JSON can tell.
 const RULE_CHARS_MAX: usize = 600;
@@ -16,7 +16,40 @@ pub(super) fn rule(keyword: &str, value: &Value) -> String {
     match (keyword, choices) {
         ("anyOf", Some(choices)) => format!("Give at least one of: {}.", choices.join(", ")),
         ("oneOf", Some(choices)) => format!("Give exactly one of: {}.", choices.join(", ")),
-        _ => format!("The arguments must also satisfy `{keyword}`: {}", json(value)),
+        _ => format!("Must also satisfy `{keyword}`: {}.", json(value)),
+    }
+}
+
+/// Takes a condition out of a schema, and says it.
+pub(super) fn condition(map: &mut Map<String, Value>) -> Option<String> {
+    let condition = map.remove("if")?;
+    let mut rule = Map::from_iter([("if".to_owned(), condition)]);
+    for keyword in ["then", "else"] {
+        rule.extend(map.remove(keyword).map(|branch| (keyword.to_owned(), branch)));
+    }
+    Some(format!("Must also satisfy {}.", json(&Value::Object(rule))))
+}
+
+/// A limit of one value.
+pub(super) fn limit(keyword: &str, value: &Value) -> String {
+    let shown = json(value);
+    match keyword {
+        "minLength" => format!("At least {shown} characters."),
+        "maxLength" => format!("At most {shown} characters."),
+        "pattern" => format!("Must match the pattern {shown}."),
+        "format" => format!("Format: {}.", value.as_str().unwrap_or_default()),
+        "minimum" => format!("At least {shown}."),
+        "maximum" => format!("At most {shown}."),
+        "exclusiveMinimum" => format!("More than {shown}."),
+        "exclusiveMaximum" => format!("Less than {shown}."),
+        "multipleOf" => format!("A multiple of {shown}."),
+        "minItems" => format!("At least {shown} items."),
+        "maxItems" => format!("At most {shown} items."),
+        "uniqueItems" => "No item twice.".to_owned(),
+        "minProperties" => format!("At least {shown} keys."),
+        "maxProperties" => format!("At most {shown} keys."),
+        "enum" => format!("One of {shown}."),
+        _ => rule(keyword, value),
     }
 }
 

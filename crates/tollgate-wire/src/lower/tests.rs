@@ -31,7 +31,7 @@ fn a_root_is_an_object_with_properties_and_nothing_composed() {
                    "$defs": {"A": {"properties": {"a": {"type": "integer"}}}}}),
             json!({"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "array", "items": {}}},
                    "$defs": {"A": {"properties": {"a": {"type": "integer"}}}}}),
-            r##"Does it. The arguments must also satisfy `oneOf`: [{"$ref":"#/$defs/A"},{"properties":{"b":{"type":"array"}}}]"##,
+            r##"Does it. Must also satisfy `oneOf`: [{"$ref":"#/$defs/A"},{"properties":{"b":{"type":"array"}}}]."##,
         ),
         (
             json!({"$ref": "#/$defs/A", "$defs": {"A": {"type": "object", "properties": {"n": {"$ref": "#/$defs/A"}}}}}),
@@ -39,11 +39,32 @@ fn a_root_is_an_object_with_properties_and_nothing_composed() {
                    "$defs": {"A": {"type": "object", "properties": {"n": {"$ref": "#/$defs/A"}}}}}),
             "Does it.",
         ),
+        (
+            json!({"allOf": [{"$ref": "#/$defs/A"}, {"required": ["a"]}], "$defs": {"A": {"properties": ab}}}),
+            json!({"type": "object", "properties": ab, "required": ["a"], "$defs": {"A": {"properties": ab}}}),
+            "Does it.",
+        ),
+        (
+            json!({"properties": ab, "if": {"required": ["a"]}, "then": {"required": ["b"]}}),
+            json!({"type": "object", "properties": ab}),
+            r#"Does it. Must also satisfy {"if":{"required":["a"]},"then":{"required":["b"]}}."#,
+        ),
         (json!({"$ref": "#"}), json!({"type": "object", "properties": {}}), "Does it."),
     ];
     for (schema, parameters, description) in cases {
         assert_eq!(lowered(schema.clone()), (description.to_owned(), parameters), "{schema}");
     }
+}
+
+#[test]
+fn a_reference_into_what_is_not_told_leaves_one_tool_out() {
+    let lost = json!({"anyOf": [{"properties": {"a": {"type": "string"}}}],
+        "properties": {"b": {"$ref": "#/anyOf/0/properties/a"}}});
+    let bad = ToolDefinition { input_schema: lost, ..ToolDefinition::new("bad", "Does it.") };
+    let (printed, lowered) = all(Target::default(), &[bad, ToolDefinition::new("good", "Does it.")]);
+    assert_eq!(printed.as_array().unwrap().len(), 1);
+    let note = "`bad` is not offered: `$ref` leads to what cannot be told: #/anyOf/0/properties/a";
+    assert_eq!(lowered.notes()[0].to_string(), note);
 }
 
 #[test]

@@ -8,6 +8,7 @@
     reason = "a test may stop at the first surprise"
 )]
 
+mod lower;
 mod soundness;
 
 use serde_json::{Value, json};

@@ -1,0 +1,134 @@
+//! Texts, numbers and booleans.
+
+use serde_json::{Map, Value};
+
+use super::Narrower;
+use crate::fit::kinds::Kind;
+use crate::fit::{Subset, words};
+
+/// Formats of texts that OpenAI and Anthropic hold a model to; Anthropic knows `uri` beside them.
+const FORMATS: &[&str] = &["date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"];
+
+impl Narrower<'_> {
+    pub(super) fn scalar(
+        &mut self,
+        kind: Kind,
+        values: Option<Vec<Value>>,
+        map: &Map<String, Value>,
+        told: &mut Vec<String>,
+    ) -> Map<String, Value> {
+        let mut out = kind.schema();
+        if let Some(values) = values {
+            // Gemini's enumerations are of texts.
+            if kind == Kind::String || self.subset != Subset::GeminiOpenApi {
+                out.insert("enum".to_owned(), Value::Array(values));
+            } else {
+                told.push(words::limit("enum", &Value::Array(values)));
+                self.lose("`enum` is for texts alone");
+            }
+        }
+        match kind {
+            Kind::String => {
+                self.keep(&["pattern", "minLength", "maxLength"], map, &mut out, told);
+                self.format(map, &mut out, told);
+            }
+            Kind::Integer | Kind::Number => self.number(kind, map, &mut out, told),
+            Kind::Null | Kind::Boolean | Kind::Array | Kind::Object => {}
+        }
+        out
+    }
+
+    fn number(&mut self, kind: Kind, map: &Map<String, Value>, out: &mut Map<String, Value>, told: &mut Vec<String>) {
+        let mut map = map.clone();
+        if self.subset == Subset::GeminiOpenApi && kind == Kind::Integer {
+            include(&mut map, "exclusiveMinimum", "minimum", |n| n.checked_add(1), i64::max);
+            include(&mut map, "exclusiveMaximum", "maximum", |n| n.checked_sub(1), i64::min);
+        }
+        self.keep(&["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"], &map, out, told);
+    }
+
+    fn format(&mut self, map: &Map<String, Value>, out: &mut Map<String, Value>, told: &mut Vec<String>) {
+        let Some(Value::String(format)) = map.get("format") else { return };
+        let is_known = match self.subset {
+            Subset::OpenAiStrict | Subset::Plain => FORMATS.contains(&format.as_str()),
+            Subset::AnthropicStrict => FORMATS.contains(&format.as_str()) || format == "uri",
+            Subset::GeminiOpenApi => format == "date-time",
+        };
+        if is_known {
+            out.insert("format".to_owned(), format.clone().into());
+        } else {
+            told.push(words::limit("format", &format.clone().into()));
+            self.lose(format!("the format `{format}` is not known there"));
+        }
+    }
+
+    /// Keeps the limits that the subset has, and tells the others.
+    pub(super) fn keep(
+        &mut self,
+        keywords: &[&str],
+        map: &Map<String, Value>,
+        out: &mut Map<String, Value>,
+        told: &mut Vec<String>,
+    ) {
+        for keyword in keywords {
+            let Some(value) = map.get(*keyword) else { continue };
+            if has_limit(self.subset, keyword, value) {
+                out.insert((*keyword).to_owned(), value.clone());
+            } else if *value != Value::Bool(false) {
+                told.push(words::limit(keyword, value));
+                self.lose(format!("`{keyword}` is not known there"));
+            }
+        }
+    }
+}
+
+/// Whether a subset has a limit.
+fn has_limit(subset: Subset, keyword: &str, value: &Value) -> bool {
+    match subset {
+        Subset::OpenAiStrict => matches!(
+            keyword,
+            "pattern"
+                | "minimum"
+                | "maximum"
+                | "exclusiveMinimum"
+                | "exclusiveMaximum"
+                | "multipleOf"
+                | "minItems"
+                | "maxItems"
+        ),
+        Subset::AnthropicStrict => keyword == "minItems" && value.as_u64().is_some_and(|count| count <= 1),
+        Subset::GeminiOpenApi => matches!(
+            keyword,
+            "pattern"
+                | "minLength"
+                | "maxLength"
+                | "minimum"
+                | "maximum"
+                | "minItems"
+                | "maxItems"
+                | "minProperties"
+                | "maxProperties"
+        ),
+        Subset::Plain => true,
+    }
+}
+
+/// Says the limit of an integer as one that is included.
+fn include(
+    map: &mut Map<String, Value>,
+    exclusive: &str,
+    inclusive: &str,
+    next: fn(i64) -> Option<i64>,
+    stricter: fn(i64, i64) -> i64,
+) {
+    let Some(limit) = map.get(exclusive).and_then(Value::as_i64).and_then(next) else { return };
+    let limit = match map.get(inclusive) {
+        None => limit,
+        Some(other) => match other.as_i64() {
+            Some(other) => stricter(limit, other),
+            None => return,
+        },
+    };
+    map.remove(exclusive);
+    map.insert(inclusive.to_owned(), limit.into());
+}
