@@ -6,6 +6,7 @@
 //!
 //! A [`Session`] keeps the conversation in the store, step by step, so that another process can go on with it.
 
+mod hosted;
 mod mask;
 mod model;
 mod record;
@@ -13,7 +14,8 @@ mod replay;
 mod run;
 mod session;
 
-pub use model::{Model, ModelClient, ModelConfig, ModelError, ModelRequest};
+pub use hosted::Hosted;
+pub use model::{Model, ModelClient, ModelConfig, ModelError, ModelRequest, Timeouts};
 pub use record::{RecordError, Recorder, ResultRecord};
 pub use replay::{Replay, ReplayError};
 pub use run::{Agent, Answer, Difference, Event, OpenQuestion, Options, RunError};

@@ -5,14 +5,16 @@ mod hide;
 
 use std::time::Duration;
 
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use tollgate_guard::client::ClientError;
 use tollgate_guard::redact::Redactor;
 use tollgate_types::{BoxFuture, Code, ErrorObject, Secret, limits};
-use tollgate_wire::{Dialect, EmptyContent, Lowered, Message, ToolChoice, Turn, WireFault};
+use tollgate_wire::{EmptyContent, Lowered, Message, Target, ToolChoice, Turn, WireFault};
 
 pub use client::ModelClient;
 
+use crate::hosted::Hosted;
 use crate::record::ResultRecord;
 use crate::replay::ReplayError;
 
@@ -21,8 +23,8 @@ use crate::replay::ReplayError;
 pub struct ModelConfig {
     /// The address before the dialect's own path, such as `http://127.0.0.1:8000/v1`.
     pub base_url: String,
-    /// How it is spoken to.
-    pub dialect: Dialect,
+    /// How it is spoken to, and in which form it takes tools.
+    pub target: Target,
     /// The model's name at the server.
     pub model: String,
     /// The key; it goes into the header where the dialect wants it and nowhere else.
@@ -35,18 +37,46 @@ pub struct ModelConfig {
     pub temperature: Option<f64>,
     /// Whether the model may ask for several calls at once; nothing leaves it to the server.
     pub parallel: Option<bool>,
+    /// Whether it can be shown the images of a result; unsaid, where the dialect has a place for them.
+    pub images: Option<bool>,
     /// More fields of each request's body. They never replace one that stands there.
     pub extra: Map<String, Value>,
     /// Whether to ask for a stream. Either form of reply is read.
     pub stream: bool,
     /// How often a failure that may pass is tried again.
     pub max_retries: u32,
-    /// The longest silence: to the first byte, and between two pieces.
-    pub idle_timeout: Duration,
+    /// How long it is waited for.
+    pub timeouts: Timeouts,
     /// How an assistant message without text is written.
     pub empty_content: EmptyContent,
+    /// Tools that the provider itself runs. Each is offered only to a caller whom the door permits it.
+    pub hosted: Vec<Hosted>,
     /// What takes secrets out of the conversation before the server sees it; none leaves it as it is.
     pub redactor: Option<Redactor>,
+}
+
+/// How long a model server is waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timeouts {
+    /// Until there is a connection.
+    pub connect: Duration,
+    /// From asking to the head of the reply.
+    pub first_byte: Duration,
+    /// Between two pieces of the reply.
+    pub idle: Duration,
+    /// From asking to the end of the reply, with every try.
+    pub total: Duration,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self {
+            connect: Duration::from_millis(limits::HTTP_CONNECT_TIMEOUT_MS),
+            first_byte: Duration::from_millis(limits::MODEL_FIRST_BYTE_TIMEOUT_MS),
+            idle: Duration::from_millis(limits::MODEL_IDLE_TIMEOUT_MS),
+            total: Duration::from_millis(limits::MODEL_TOTAL_TIMEOUT_MS),
+        }
+    }
 }
 
 impl ModelConfig {
@@ -55,18 +85,20 @@ impl ModelConfig {
         const RETRIES_MAX: u32 = 2;
         Self {
             base_url: base_url.into(),
-            dialect: Dialect::default(),
+            target: Target::default(),
             model: model.into(),
             api_key: None,
             headers: Vec::new(),
             max_tokens: None,
             temperature: None,
             parallel: None,
+            images: None,
             extra: Map::new(),
             stream: true,
             max_retries: RETRIES_MAX,
-            idle_timeout: Duration::from_millis(limits::MODEL_IDLE_TIMEOUT_MS),
+            timeouts: Timeouts::default(),
             empty_content: EmptyContent::default(),
+            hosted: Vec::new(),
             redactor: None,
         }
     }
@@ -79,6 +111,8 @@ pub struct ModelRequest<'a> {
     pub messages: &'a [Message],
     /// The tools.
     pub tools: &'a Lowered,
+    /// The tools that the provider runs.
+    pub hosted: &'a [Box<RawValue>],
     /// Whether it may call.
     pub tool_choice: &'a ToolChoice,
 }
@@ -88,9 +122,19 @@ pub trait Model: Send + Sync {
     /// Its name, for records and events.
     fn name(&self) -> &str;
 
-    /// How it is spoken to, which decides how tools are lowered for it.
-    fn dialect(&self) -> Dialect {
-        Dialect::default()
+    /// What tools are lowered for.
+    fn target(&self) -> Target {
+        Target::default()
+    }
+
+    /// Whether it can be shown the images of a result.
+    fn takes_images(&self) -> bool {
+        false
+    }
+
+    /// The tools that its provider runs.
+    fn hosted(&self) -> &[Hosted] {
+        &[]
     }
 
     /// One turn. New text goes to `on_text` as it comes. Dropping the future stops the request.
@@ -125,6 +169,14 @@ pub enum ModelError {
     /// It went silent.
     #[error("the model server at `{origin}` was silent for {ms} ms")]
     TimedOut {
+        /// Which server.
+        origin: String,
+        /// How long it was waited for.
+        ms: u64,
+    },
+    /// It did not come to an end.
+    #[error("the model server at `{origin}` was not done within {ms} ms")]
+    TooLong {
         /// Which server.
         origin: String,
         /// How long it was waited for.
@@ -180,6 +232,7 @@ impl ModelError {
             Self::Malformed { fault } => matches!(fault, WireFault::Server { .. }),
             Self::Config { .. }
             | Self::TimedOut { .. }
+            | Self::TooLong { .. }
             | Self::NotJson { .. }
             | Self::Empty { .. }
             | Self::Replay(_) => false,
@@ -190,8 +243,9 @@ impl ModelError {
     pub fn hint(&self) -> String {
         match self {
             Self::Config { .. } => "correct `base_url` and the headers of this model in the configuration",
-            Self::Unreachable { .. } => "start the model server, or correct `base_url` in the configuration",
+            Self::Unreachable { .. } => "start the model server, or correct `base_url` in the configuration (`http://` where the server has no TLS)",
             Self::TimedOut { .. } => "see whether the server is overloaded or still loading the model, then ask again",
+            Self::TooLong { .. } => "ask for less, or raise `total_timeout_ms` of this model",
             Self::Closed { .. } => "ask again; if it happens again, look into the server's log",
             Self::NotJson { .. } => {
                 "check `base_url`: it usually ends in `/v1`, and a proxy may stand before the server"
@@ -216,7 +270,7 @@ impl ModelError {
 impl From<ModelError> for ErrorObject {
     fn from(error: ModelError) -> Self {
         let code = match &error {
-            ModelError::TimedOut { .. } => Code::Timeout,
+            ModelError::TimedOut { .. } | ModelError::TooLong { .. } => Code::Timeout,
             ModelError::Status { status: 429, .. } => Code::RateLimited,
             _ => Code::UpstreamError,
         };

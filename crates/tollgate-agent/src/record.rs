@@ -6,9 +6,10 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use tollgate_guard::redact::Redactor;
-use tollgate_types::{Code, Outcome, Status};
-use tollgate_wire::{Message, Turn};
+use tollgate_types::{CallResult, Code, Content, Outcome, Status};
+use tollgate_wire::{Image, Message, Piece, Turn};
 
 use crate::mask;
 
@@ -58,22 +59,47 @@ pub struct ResultRecord {
     pub code: Option<Code>,
     /// What the model read.
     pub text: String,
+    /// What it saw besides.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub images: Vec<Image>,
 }
 
 impl ResultRecord {
     pub(crate) fn of(outcome: &Outcome) -> Self {
-        Self { status: outcome.status(), code: outcome.code(), text: outcome.model_text() }
+        let content = outcome.result().map(|result| result.content.as_slice()).unwrap_or_default();
+        let images: Vec<Image> = content.iter().filter_map(image).collect();
+        let text = match outcome.result() {
+            Some(result) if !images.is_empty() => {
+                let content = content.iter().filter(|part| image(part).is_none()).cloned().collect();
+                CallResult { content, ..result.clone() }.text()
+            }
+            _ => outcome.model_text(),
+        };
+        Self { status: outcome.status(), code: outcome.code(), text, images }
     }
 
     /// What the model is told.
     pub(crate) fn message(&self, call_id: &str) -> Message {
-        Message::tool(call_id, self.text.as_str(), self.status != Status::Done)
+        // A redactor may have taken something for a secret: what is no base64 any more is no image either.
+        let is_whole = |image: &&Image| !matches!(image, Image::Data { base64, .. } if base64.contains('['));
+        let images = self.images.iter().filter(is_whole).cloned().map(Piece::Image);
+        let pieces: Vec<Piece> = std::iter::once(Piece::Text(self.text.clone())).chain(images).collect();
+        Message::tool(call_id, pieces, self.status != Status::Done)
     }
 
     /// Whether both are the same but for the handles, ids and times that are new in each run.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         self.status == other.status && self.code == other.code && mask::is_same(&self.text, &other.text)
     }
+}
+
+/// The image in a part of a result. The gate leaves only those there that the asker can show.
+fn image(part: &Content) -> Option<Image> {
+    let Content::Other(block) = part else { return None };
+    let text = |name| block.get(name).and_then(Value::as_str);
+    let is_image = text("type") == Some("image");
+    let (mime_type, base64) = (text("mimeType")?.to_owned(), text("data")?.to_owned());
+    is_image.then_some(Image::Data { mime_type, base64 })
 }
 
 /// Writes a recording.

@@ -9,12 +9,14 @@ mod repetition;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use serde_json::value::RawValue;
 use tollgate_types::{Caller, CancellationToken, Door, ErrorObject, Risk, Said, Text, ToolDefinition, limits};
-use tollgate_wire::{Finish, History, Lowered, Lowerings, Message, ModelCall, Target, ToolChoice, Turn, Usage};
+use tollgate_wire::{Finish, History, Lowered, Lowerings, Message, ModelCall, ToolChoice, Turn, Usage};
 
 pub use event::{Answer, Difference, Event, OpenQuestion, RunError};
 use repetition::Repetition;
 
+use crate::hosted::Hosted;
 use crate::model::{Model, ModelError, ModelRequest};
 use crate::record::{Line, Recorder, ResultRecord};
 use crate::session::Session;
@@ -48,10 +50,10 @@ impl Default for Options {
 
 /// A model, a door, and the conversation between them.
 pub struct Agent {
-    door: Arc<dyn Door>,
-    caller: Caller,
-    model: Arc<dyn Model>,
-    options: Options,
+    pub(crate) door: Arc<dyn Door>,
+    pub(crate) caller: Caller,
+    pub(crate) model: Arc<dyn Model>,
+    pub(crate) options: Options,
     lowerings: Lowerings,
     history: History,
     recorder: Option<Recorder>,
@@ -67,6 +69,9 @@ struct Offer {
     lowered: Lowered,
     names: Vec<String>,
     tools: HashMap<String, Arc<ToolDefinition>>,
+    /// Tools that the provider of the model may run.
+    hosted: Vec<Arc<ToolDefinition>>,
+    hosted_wire: Vec<Box<RawValue>>,
     /// Tools of the door that the options leave out. A model may know their names; they must not run.
     withheld: HashSet<String>,
 }
@@ -260,18 +265,22 @@ impl Agent {
             ToolChoice::Allowed { tools, .. } => tools.as_slice(),
             ToolChoice::Auto | ToolChoice::None | ToolChoice::Required => &[],
         };
-        let wanted = self.options.tools.iter().flatten().chain(named);
+        // A tool of the provider is not the door's to list.
+        let wanted = self.options.tools.iter().flatten().filter(|name| !name.starts_with(Hosted::PREFIX)).chain(named);
         let missing: Vec<String> =
             wanted.filter(|name| !offered.iter().any(|tool| tool.name == **name)).cloned().collect();
         if !missing.is_empty() {
             return Err(RunError::UnknownTools { names: missing });
         }
+        let hosted = self.permitted();
         let lowered = self
             .lowerings
-            .lower(&offered, &Target::default())
+            .lower(&offered, &self.model.target())
             .map_err(|e| ModelError::Config { reason: e.to_string() })?;
         Ok(Offer {
             lowered,
+            hosted_wire: hosted.iter().map(|tool| tool.wire.clone()).collect(),
+            hosted: hosted.into_iter().map(|tool| tool.definition).collect(),
             names: offered.iter().map(|tool| tool.name.clone()).collect(),
             tools: offered.into_iter().map(|tool| (tool.name.clone(), tool)).collect(),
             withheld: withheld.into_iter().map(|tool| tool.name.clone()).collect(),
@@ -303,9 +312,15 @@ impl Agent {
         tool_choice: &ToolChoice,
         on_event: &mut (dyn FnMut(&Event) + Send),
     ) -> Result<Turn, RunError> {
-        let request = ModelRequest { messages: self.history.messages(), tools: &offer.lowered, tool_choice };
+        let request = ModelRequest {
+            messages: self.history.messages(),
+            tools: &offer.lowered,
+            hosted: &offer.hosted_wire,
+            tool_choice,
+        };
         let mut on_text = |text: &str| on_event(&Event::TextDelta { text: text.to_owned() });
         let mut turn = self.model.turn(request, &mut on_text).await?;
+        self.observe(&turn, &offer.hosted, on_event).await?;
         let is_paused = turn.finish == Finish::Paused;
         if turn.calls.is_empty() && turn.text.trim_ascii().is_empty() && !is_paused {
             return Err(ModelError::Empty { finish: turn.finish.as_str().to_owned() }.into());

@@ -50,6 +50,6 @@ fn check_name(name: &str, kind: SourceKind) -> Result<(), String> {
     match kind {
         SourceKind::Builtin => Err("a built-in tool hands its key on to nobody: leave `hand_on` out".into()),
         SourceKind::Mcp if is_the_protocols => Err(format!("`hand_on = {name:?}` is a name of the protocol's own")),
-        SourceKind::Mcp | SourceKind::Native | SourceKind::Program | SourceKind::Http => Ok(()),
+        SourceKind::Mcp | SourceKind::Native | SourceKind::Program | SourceKind::Http | SourceKind::Provider => Ok(()),
     }
 }

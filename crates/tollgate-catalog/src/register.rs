@@ -225,7 +225,7 @@ fn check_name(name: &str) -> Result<(), RegisterError> {
 /// Only a tool that knows of it keeps what stood there before.
 fn check_undo(definition: &ToolDefinition) -> Result<(), String> {
     match (&definition.undo, definition.source.kind) {
-        (Undo::BeforeImage, SourceKind::Program | SourceKind::Http | SourceKind::Mcp) => {
+        (Undo::BeforeImage, SourceKind::Program | SourceKind::Http | SourceKind::Mcp | SourceKind::Provider) => {
             Err("nobody keeps a before-image for it: name a tool that takes it back".into())
         }
         (Undo::Tool(compensation), _) => compensation.fault().map_or(Ok(()), Err),

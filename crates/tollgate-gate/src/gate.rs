@@ -18,8 +18,8 @@ use tollgate_shape::Plan;
 use tollgate_store::{InstallKey, Store};
 use tollgate_types::{
     ApprovalChannel, AttemptId, BoxFuture, Call, Caller, CancellationToken, Clock, Code, Door, End, ErrorObject,
-    Language, Observer, Outcome, Risk, SourceKind, Stage, Summarize, Supply, Text, Tool, ToolDefinition, Workspace,
-    limits::CALLS_UNDER_WAY_MAX,
+    Language, ObservedCall, Observer, Outcome, Risk, SourceKind, Stage, Summarize, Supply, Text, Tool, ToolDefinition,
+    Workspace, limits::CALLS_UNDER_WAY_MAX,
 };
 use tollgate_wire::repair;
 
@@ -290,6 +290,14 @@ impl Door for Gate {
 
     fn call<'a>(&'a self, caller: &'a Caller, call: Call) -> BoxFuture<'a, Outcome> {
         self.call_until(caller, call, CancellationToken::new()).boxed()
+    }
+
+    fn permits(&self, caller: &Caller, tool: &ToolDefinition) -> bool {
+        self.inner.permits(caller, tool)
+    }
+
+    fn observe<'a>(&'a self, caller: &'a Caller, call: ObservedCall) -> BoxFuture<'a, Result<AttemptId, ErrorObject>> {
+        self.inner.observe(caller, call).boxed()
     }
 }
 

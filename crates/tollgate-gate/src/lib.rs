@@ -17,6 +17,7 @@ mod current;
 mod erasing;
 mod executors;
 mod gate;
+mod hosted;
 mod links;
 mod memory;
 mod meta;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use futures_util::FutureExt;
 use tollgate_types::{
-    AttemptId, BoxFuture, Call, Caller, CancellationToken, Door, Outcome, Text, ToolDefinition, TraceContext,
-    limits::CALL_DEPTH_MAX,
+    AttemptId, BoxFuture, Call, Caller, CancellationToken, Door, ErrorObject, ObservedCall, Outcome, Text,
+    ToolDefinition, TraceContext, limits::CALL_DEPTH_MAX,
 };
 
 use crate::Gate;
@@ -29,6 +29,14 @@ impl Door for Nested {
 
     fn call<'a>(&'a self, caller: &'a Caller, call: Call) -> BoxFuture<'a, Outcome> {
         self.enter(caller, call, CancellationToken::new()).boxed()
+    }
+
+    fn permits(&self, caller: &Caller, tool: &ToolDefinition) -> bool {
+        self.gate.permits(caller, tool)
+    }
+
+    fn observe<'a>(&'a self, caller: &'a Caller, call: ObservedCall) -> BoxFuture<'a, Result<AttemptId, ErrorObject>> {
+        self.gate.observe(caller, call)
     }
 }
 

@@ -32,6 +32,7 @@ pub struct Client {
 #[derive(Debug)]
 struct Shared {
     origins: BTreeSet<Origin>,
+    connect_timeout: Duration,
     http: OnceLock<reqwest::Client>,
 }
 
@@ -64,7 +65,17 @@ pub struct Response {
 impl Client {
     /// A client for these origins.
     pub fn new(origins: impl IntoIterator<Item = Origin>) -> Self {
-        Self { shared: Arc::new(Shared { origins: origins.into_iter().collect(), http: OnceLock::new() }) }
+        let connect_timeout = Duration::from_millis(limits::HTTP_CONNECT_TIMEOUT_MS);
+        Self {
+            shared: Arc::new(Shared { origins: origins.into_iter().collect(), connect_timeout, http: OnceLock::new() }),
+        }
+    }
+
+    /// The same, with connections of its own that may take this long to open.
+    #[must_use]
+    pub fn connecting_within(self, connect_timeout: Duration) -> Self {
+        let origins = self.shared.origins.clone();
+        Self { shared: Arc::new(Shared { origins, connect_timeout, http: OnceLock::new() }) }
     }
 
     /// Sends a request and waits for the head of the response.
@@ -99,7 +110,7 @@ impl Client {
             .user_agent(concat!("tollgate/", env!("CARGO_PKG_VERSION")))
             .redirect(Policy::none())
             .no_proxy()
-            .connect_timeout(Duration::from_millis(limits::HTTP_CONNECT_TIMEOUT_MS))
+            .connect_timeout(self.shared.connect_timeout)
             .build()
             .map_err(|error| ClientError::from_http(origin.to_owned(), &error))?;
         Ok(self.shared.http.get_or_init(|| http))

@@ -217,7 +217,7 @@ impl Attempt {
                 self.asked = Some(brief.time);
                 self.end(brief);
             }
-            Some(Event::Finished | Event::Settled) => self.end(brief),
+            Some(Event::Finished | Event::Settled | Event::Observed) => self.end(brief),
             Some(Event::Approved | Event::Rejected | Event::Expired) => {
                 let asked = self.asked.map(|asked| brief.time.as_millisecond() - asked.as_millisecond());
                 self.answer_ms = asked.and_then(|waited| u64::try_from(waited).ok()).or(self.answer_ms);

@@ -12,7 +12,8 @@ use std::time::Duration;
 use tollgate::spans;
 use tollgate::webhooks::Counts;
 use tollgate::{
-    AnchorStatus, BoxFuture, Call, Caller, Clock, Code, Door, Outcome, Reloads, SourceReport, Status, ToolDefinition,
+    AnchorStatus, AttemptId, BoxFuture, Call, Caller, Clock, Code, Door, ErrorObject, ObservedCall, Outcome, Reloads,
+    SourceReport, Status, ToolDefinition,
 };
 
 use crate::limits::SERIES_MAX;
@@ -257,6 +258,14 @@ impl Door for Metered {
             passage.end(&outcome);
             outcome
         })
+    }
+
+    fn permits(&self, caller: &Caller, tool: &ToolDefinition) -> bool {
+        self.door.permits(caller, tool)
+    }
+
+    fn observe<'a>(&'a self, caller: &'a Caller, call: ObservedCall) -> BoxFuture<'a, Result<AttemptId, ErrorObject>> {
+        self.door.observe(caller, call)
     }
 }
 

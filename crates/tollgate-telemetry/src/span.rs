@@ -134,7 +134,7 @@ fn of_tool(call: &Observed, all: &mut Vec<KeyValue>) {
     let Some(tool) = &call.definition else { return };
     let kind = match (tool.source.kind, tool.category) {
         (_, Category::Data) => "datastore",
-        (SourceKind::Http | SourceKind::Mcp, _) => "extension",
+        (SourceKind::Http | SourceKind::Mcp | SourceKind::Provider, _) => "extension",
         (SourceKind::Builtin | SourceKind::Native | SourceKind::Program, _) => "function",
     };
     all.push(text("gen_ai.tool.type", kind));

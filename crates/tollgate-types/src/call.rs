@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{AttemptId, CallId, ClientCapabilities, ErrorObject, Progress, TraceContext};
+use crate::{AttemptId, CallId, ClientCapabilities, ErrorObject, Progress, ToolDefinition, TraceContext};
 
 /// Who asks. Every surface makes one; the gate trusts nothing else about the asker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -126,6 +126,25 @@ pub struct Call {
     pub trace: Option<TraceContext>,
     /// The revision of the protocol that the surface speaks, where it has some.
     pub protocol: Option<&'static str>,
+}
+
+/// A call that the provider of a model ran itself. It is over: it can only be recorded.
+#[derive(Debug, Clone)]
+pub struct ObservedCall {
+    /// The provider's id.
+    pub id: CallId,
+    /// What was called, as far as it is known here.
+    pub tool: Arc<ToolDefinition>,
+    /// Whether the tool was offered. A provider that runs another one has done so without anybody's leave.
+    pub is_offered: bool,
+    /// The name of the model in whose turn it ran.
+    pub model: String,
+    /// The JSON of what it was given.
+    pub arguments: String,
+    /// The text of what came of it, where the provider says.
+    pub result: Option<String>,
+    /// Whether it failed.
+    pub is_error: bool,
 }
 
 /// What people wrote in a conversation, by who wrote it. Nothing that a model or a tool wrote belongs here: policy

@@ -34,6 +34,8 @@ pub struct ClientCapabilities {
     pub sampling: bool,
     /// To say which folders it works in.
     pub roots: bool,
+    /// To show images to its model. No protocol says so: the surface knows its model.
+    pub images: bool,
 }
 
 impl ClientCapabilities {

@@ -27,7 +27,7 @@ mod trace;
 mod undo;
 pub mod visible;
 
-pub use call::{Call, CallKind, Caller, Said, Surface};
+pub use call::{Call, CallKind, Caller, ObservedCall, Said, Surface};
 pub use client::{ClientCapabilities, ClientCapability};
 pub use code::{Code, Status};
 pub use cost::{ArgumentCost, Cost, ResultCost, Units, UnitsError};

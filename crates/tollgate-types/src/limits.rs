@@ -128,8 +128,14 @@ pub const DATABASE_ANSWER_BYTES_MAX: usize = 4 * 1024 * 1024;
 pub const DATABASE_LOCK_TIMEOUT_MS: u64 = 5_000;
 /// Tables that one listing shows.
 pub const TABLES_LISTED_MAX: usize = 500;
-/// A model server's silence: time to its first byte, and between two chunks.
+/// A model server's silence between two chunks.
 pub const MODEL_IDLE_TIMEOUT_MS: u64 = 120_000;
+/// A model server's time to the head of its reply: it may be loading the model.
+pub const MODEL_FIRST_BYTE_TIMEOUT_MS: u64 = 300_000;
+/// One turn of a model, with every try.
+pub const MODEL_TOTAL_TIMEOUT_MS: u64 = 1_800_000;
+/// An image in a result that a model is shown, in base64: what the providers take at most.
+pub const IMAGE_BASE64_BYTES_MAX: usize = 5 * 1024 * 1024;
 /// One event of a model's stream.
 pub const SSE_EVENT_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// One protocol message on standard input.

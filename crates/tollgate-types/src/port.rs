@@ -10,8 +10,8 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::{
-    ApprovalId, AttemptId, BeforeImages, Call, Caller, CancellationToken, ClientCapabilities, HandedKey, Outcome,
-    Permission, Risk, ToolDefinition, ToolError, ToolOutput, TraceContext,
+    ApprovalId, AttemptId, BeforeImages, Call, Caller, CancellationToken, ClientCapabilities, Code, ErrorObject,
+    HandedKey, ObservedCall, Outcome, Permission, Risk, ToolDefinition, ToolError, ToolOutput, TraceContext,
 };
 
 /// A boxed future, so that ports can be `dyn` without a runtime.
@@ -24,6 +24,22 @@ pub trait Door: Send + Sync {
 
     /// Takes one call from request to recorded outcome. Dropping the future cancels the call; it is still recorded.
     fn call<'a>(&'a self, caller: &'a Caller, call: Call) -> BoxFuture<'a, Outcome>;
+
+    /// Whether `caller` may be offered a tool that a model's provider runs itself. In the middle of a provider's turn
+    /// nobody can be asked, so that only what needs no question is permitted.
+    fn permits(&self, caller: &Caller, tool: &ToolDefinition) -> bool {
+        let _ = (caller, tool);
+        false
+    }
+
+    /// Records a call that a provider has run.
+    ///
+    /// # Errors
+    /// When it cannot be recorded.
+    fn observe<'a>(&'a self, caller: &'a Caller, call: ObservedCall) -> BoxFuture<'a, Result<AttemptId, ErrorObject>> {
+        let _ = (caller, call);
+        Box::pin(std::future::ready(Err(ErrorObject::new(Code::AuditUnavailable, "nobody here records such calls"))))
+    }
 }
 
 /// A capability: a definition and what runs.

@@ -226,6 +226,8 @@ pub enum SourceKind {
     Http,
     /// A tool of an MCP server.
     Mcp,
+    /// Runs at the provider of a model.
+    Provider,
 }
 
 impl SourceKind {
@@ -237,6 +239,7 @@ impl SourceKind {
             Self::Program => "program",
             Self::Http => "http",
             Self::Mcp => "mcp",
+            Self::Provider => "provider",
         }
     }
 }

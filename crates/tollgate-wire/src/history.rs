@@ -5,6 +5,7 @@ mod sound;
 
 use std::borrow::Cow;
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::repair;
@@ -54,7 +55,8 @@ pub enum Piece {
 }
 
 /// An image.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Image {
     /// Its bytes.
     Data {

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate_agent::{Model as _, ModelClient, ModelConfig, ModelRequest};
+use serde_json::value::to_raw_value;
+use tollgate_agent::{Hosted, Model as _, ModelClient, ModelConfig, ModelRequest, Timeouts};
 use tollgate_guard::redact::Redactor;
 use tollgate_types::{BoxFuture, Secret, Summarize};
-use tollgate_wire::{Lowered, Message, ToolChoice};
+use tollgate_wire::lower::GeminiSchema;
+use tollgate_wire::{Dialect, Lowered, Message, Target, ToolChoice};
 
 use crate::config::{Loaded, Model, TextOrSecret};
 
@@ -26,7 +28,7 @@ impl Summarize for Summaries {
             let model = client(&self.loaded, &self.redactor, model).await?;
             let messages = [Message::System(TASK.into()), Message::user(text)];
             let (tools, tool_choice) = (Lowered::default(), ToolChoice::None);
-            let request = ModelRequest { messages: &messages, tools: &tools, tool_choice: &tool_choice };
+            let request = ModelRequest { messages: &messages, tools: &tools, hosted: &[], tool_choice: &tool_choice };
             let turn = model.turn(request, &mut |_: &str| {}).await.map_err(|error| error.to_string())?;
             Ok(turn.text)
         })
@@ -78,12 +80,33 @@ async fn configured(loaded: &Loaded, redactor: &Redactor, model: &Model) -> Resu
     config.redactor = Some(redactor.clone());
     config.api_key = api_key;
     config.headers = headers;
-    config.dialect = model.api.into();
+    config.target = target(model);
     config.parallel = model.parallel_tool_calls;
+    config.images = model.images;
     config.extra = model.extra.clone();
+    for (name, hosted) in &model.hosted {
+        let wire = to_raw_value(&hosted.tool).map_err(|error| error.to_string())?;
+        config.hosted.push(Hosted::new(name, hosted.risk, hosted.permission, wire));
+    }
     config.max_tokens = model.max_tokens;
     config.temperature = model.temperature;
     config.stream = model.stream;
-    config.idle_timeout = Duration::from_millis(model.idle_timeout_ms);
+    config.timeouts = Timeouts {
+        connect: Duration::from_millis(model.connect_timeout_ms),
+        first_byte: Duration::from_millis(model.first_byte_timeout_ms),
+        idle: Duration::from_millis(model.idle_timeout_ms),
+        total: Duration::from_millis(model.total_timeout_ms),
+    };
     Ok(config)
+}
+
+fn target(model: &Model) -> Target {
+    let dialect = model.api.into();
+    Target {
+        strict: model.strict,
+        // Few of the servers that are compatible with Chat Completions know tools of free text.
+        custom: model.custom_tools.unwrap_or(dialect != Dialect::Chat),
+        gemini: if model.openapi_schemas { GeminiSchema::OpenApi } else { GeminiSchema::Json },
+        ..Target::of(dialect)
+    }
 }

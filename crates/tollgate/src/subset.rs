@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use globset::{Glob, GlobSet, GlobSetBuilder};
 use tollgate_catalog::unknown_tool;
-use tollgate_types::{BoxFuture, Call, Caller, Code, Door, End, Language, Outcome, ToolDefinition};
+use tollgate_types::{
+    AttemptId, BoxFuture, Call, Caller, Code, Door, End, ErrorObject, Language, ObservedCall, Outcome, ToolDefinition,
+};
 
 /// A door to the tools whose names fit one of the globs. A call for any other name is refused as unknown, and recorded.
 pub struct Subset {
@@ -58,5 +60,13 @@ impl Door for Subset {
             }
             outcome
         })
+    }
+
+    fn permits(&self, caller: &Caller, tool: &ToolDefinition) -> bool {
+        self.globs.is_match(&tool.name) && self.door.permits(caller, tool)
+    }
+
+    fn observe<'a>(&'a self, caller: &'a Caller, call: ObservedCall) -> BoxFuture<'a, Result<AttemptId, ErrorObject>> {
+        self.door.observe(caller, call)
     }
 }

@@ -11,7 +11,10 @@ use tollgate_ledger::Ledger;
 use tollgate_mcp::upstream::UpstreamStatus;
 use tollgate_policy::Role;
 use tollgate_telemetry::Telemetry;
-use tollgate_types::{BoxFuture, Call, Caller, CancellationToken, Clock, Door, Language, Outcome, ToolDefinition};
+use tollgate_types::{
+    AttemptId, BoxFuture, Call, Caller, CancellationToken, Clock, Door, ErrorObject, Language, ObservedCall, Outcome,
+    ToolDefinition,
+};
 use tollgate_webhook::Webhook;
 
 use crate::anchor::{AnchorWatch, Anchors};
@@ -241,5 +244,13 @@ impl Door for Tollgate {
 
     fn call<'a>(&'a self, caller: &'a Caller, call: Call) -> BoxFuture<'a, Outcome> {
         Box::pin(self.call(caller, call))
+    }
+
+    fn permits(&self, caller: &Caller, tool: &ToolDefinition) -> bool {
+        self.gate.permits(caller, tool)
+    }
+
+    fn observe<'a>(&'a self, caller: &'a Caller, call: ObservedCall) -> BoxFuture<'a, Result<AttemptId, ErrorObject>> {
+        self.gate.observe(caller, call)
     }
 }

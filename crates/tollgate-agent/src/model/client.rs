@@ -8,10 +8,11 @@ use std::time::Duration;
 use jiff::fmt::rfc2822::DateTimeParser;
 use tollgate_guard::client::{Client, Origin, Request, Response};
 use tollgate_types::{BoxFuture, Secret, limits};
-use tollgate_wire::{Dialect, Finish, Names, Request as Asked, Stream, Turn, read_reply};
+use tollgate_wire::{Dialect, Finish, Names, Request as Asked, Stream, Target, Turn, read_reply};
 
 use super::hide::{self, Secrets};
 use super::{Model, ModelConfig, ModelError, ModelRequest};
+use crate::hosted::Hosted;
 
 /// What is read of a refusal.
 const REFUSAL_BYTES_MAX: usize = 64 * 1024;
@@ -59,7 +60,7 @@ impl ModelClient {
     pub fn new(config: ModelConfig) -> Result<Self, ModelError> {
         let url = url(&config);
         let origin = Origin::of(&url)?;
-        let client = Client::new([origin.clone()]);
+        let client = Client::new([origin.clone()]).connecting_within(config.timeouts.connect);
         Ok(Self { config, url, origin, client, secrets: OnceLock::new() })
     }
 
@@ -69,6 +70,7 @@ impl ModelClient {
             None => Cow::Borrowed(request.messages),
         };
         let asked = Asked {
+            hosted: request.hosted,
             tool_choice: request.tool_choice,
             parallel: self.config.parallel,
             max_tokens: self.config.max_tokens,
@@ -78,7 +80,8 @@ impl ModelClient {
             extra: Some(&self.config.extra),
             ..Asked::new(&self.config.model, &messages, request.tools)
         };
-        let body = asked.to_body(self.config.dialect).map_err(|e| ModelError::Config { reason: e.to_string() })?;
+        let body =
+            asked.to_body(self.config.target.dialect).map_err(|e| ModelError::Config { reason: e.to_string() })?;
         let mut tries = 0;
         loop {
             let mut has_shown = false;
@@ -125,7 +128,7 @@ impl ModelClient {
             headers: self.headers(accept),
             secret_headers: self.key().into_iter().chain(self.config.headers.iter().cloned()).collect(),
             body: Some(body),
-            timeout: self.config.idle_timeout,
+            timeout: self.config.timeouts.first_byte,
         };
         let response = self.client.send(request).await?;
         let content_type = response.header("content-type").unwrap_or_default().to_ascii_lowercase();
@@ -135,12 +138,12 @@ impl ModelClient {
         if content_type.starts_with("text/event-stream") {
             return self.read_stream(response, names, on_text).await;
         }
-        let body = response.bytes(limits::HTTP_BODY_BYTES_MAX, self.config.idle_timeout).await?;
+        let body = response.bytes(limits::HTTP_BODY_BYTES_MAX, self.config.timeouts.idle).await?;
         let turn = match body.trim_ascii_start() {
-            [b'{', ..] => read_reply(self.config.dialect, &body, names)?,
+            [b'{', ..] => read_reply(self.config.target.dialect, &body, names)?,
             // A proxy may lose the content type of a stream.
             [b':' | b'd' | b'e', ..] if looks_like_events(&body) => {
-                let mut stream = Stream::new(self.config.dialect);
+                let mut stream = Stream::new(self.config.target.dialect);
                 stream.push(&body, &mut |_| {})?;
                 stream.finish(names)?
             }
@@ -158,9 +161,9 @@ impl ModelClient {
         names: &Names,
         on_text: &mut (dyn FnMut(&str) + Send),
     ) -> Result<Turn, ModelError> {
-        let mut stream = Stream::new(self.config.dialect);
+        let mut stream = Stream::new(self.config.target.dialect);
         while !stream.is_done() {
-            let idle = self.config.idle_timeout;
+            let idle = self.config.timeouts.idle;
             let patience = if stream.is_complete() { idle.min(Duration::from_millis(HANG_UP_MS_MAX)) } else { idle };
             // The whole silence is limited, whatever the server does to keep the connection warm.
             match tokio::time::timeout(patience, next_event(&mut stream, &mut response, patience, on_text)).await {
@@ -170,8 +173,7 @@ impl ModelClient {
                 Ok(Err(_)) | Err(_) if stream.is_complete() => break,
                 Ok(Err(error)) => return Err(error),
                 Err(_) => {
-                    let ms = u64::try_from(patience.as_millis()).unwrap_or(u64::MAX);
-                    return Err(ModelError::TimedOut { origin: self.origin.to_string(), ms });
+                    return Err(ModelError::TimedOut { origin: self.origin.to_string(), ms: ms(patience) });
                 }
             }
         }
@@ -179,7 +181,8 @@ impl ModelClient {
     }
 
     fn headers(&self, accept: &str) -> Vec<(String, String)> {
-        let version = (self.config.dialect == Dialect::Anthropic).then_some(("anthropic-version", ANTHROPIC_VERSION));
+        let version =
+            (self.config.target.dialect == Dialect::Anthropic).then_some(("anthropic-version", ANTHROPIC_VERSION));
         let mine = [("content-type", "application/json"), ("accept", accept)].into_iter().chain(version);
         let is_set = |name: &str| self.config.headers.iter().any(|(known, _)| known.eq_ignore_ascii_case(name));
         mine.filter(|(name, _)| !is_set(name)).map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
@@ -188,7 +191,7 @@ impl ModelClient {
     /// The header that carries the key.
     fn key(&self) -> Option<(String, Secret)> {
         let key = self.config.api_key.as_ref()?;
-        Some(match self.config.dialect {
+        Some(match self.config.target.dialect {
             Dialect::Chat | Dialect::Responses => {
                 ("authorization".to_owned(), Secret::new(format!("Bearer {}", key.expose())))
             }
@@ -200,7 +203,7 @@ impl ModelClient {
     async fn refusal(&self, response: Response) -> ModelError {
         let status = response.status;
         let retry_after_ms = retry_after_ms(&response);
-        let body = response.bytes(REFUSAL_BYTES_MAX, self.config.idle_timeout).await.unwrap_or_default();
+        let body = response.bytes(REFUSAL_BYTES_MAX, self.config.timeouts.idle).await.unwrap_or_default();
         let message = match serde_json::from_slice::<serde_json::Value>(&body) {
             Ok(value) => {
                 let error = value.get("error").unwrap_or(&value);
@@ -227,8 +230,17 @@ impl Model for ModelClient {
         &self.config.model
     }
 
-    fn dialect(&self) -> Dialect {
-        self.config.dialect
+    fn target(&self) -> Target {
+        self.config.target
+    }
+
+    fn takes_images(&self) -> bool {
+        // Chat Completions has no place for an image in a result.
+        self.config.target.dialect != Dialect::Chat && self.config.images != Some(false)
+    }
+
+    fn hosted(&self) -> &[Hosted] {
+        &self.config.hosted
     }
 
     fn turn<'a>(
@@ -236,13 +248,21 @@ impl Model for ModelClient {
         request: ModelRequest<'a>,
         on_text: &'a mut (dyn FnMut(&str) + Send),
     ) -> BoxFuture<'a, Result<Turn, ModelError>> {
-        Box::pin(self.ask(request, on_text))
+        let total = self.config.timeouts.total;
+        Box::pin(async move {
+            let asked = tokio::time::timeout(total, self.ask(request, on_text)).await;
+            asked.unwrap_or_else(|_| Err(ModelError::TooLong { origin: self.origin.to_string(), ms: ms(total) }))
+        })
     }
+}
+
+fn ms(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn url(config: &ModelConfig) -> String {
     let base = config.base_url.trim_end_matches('/');
-    match config.dialect {
+    match config.target.dialect {
         Dialect::Chat => format!("{base}/chat/completions"),
         Dialect::Responses => format!("{base}/responses"),
         Dialect::Anthropic => format!("{base}/messages"),
@@ -262,7 +282,7 @@ fn retry_after_ms(response: &Response) -> Option<u64> {
         Ok(seconds) => Duration::try_from_secs_f64(seconds).ok()?,
         Err(_) => Duration::try_from(date("retry-after")?.duration_since(date("date")?)).unwrap_or_default(),
     };
-    Some(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX))
+    Some(ms(wait))
 }
 
 /// One line of the text, cut.

@@ -24,7 +24,7 @@ impl Agent {
         offer: &Offer,
         on_event: &mut (dyn FnMut(&Event) + Send),
     ) -> Result<Vec<ResultRecord>, RunError> {
-        let said = Arc::new(self.said());
+        let (said, images) = (Arc::new(self.said()), self.model.takes_images());
         let Self { door, caller, history, options, recorder, session, .. } = self;
         let mut pause = Pause::default();
         let mut slots = session.as_ref().map(Session::results).unwrap_or_default();
@@ -49,6 +49,7 @@ impl Agent {
                 let (door, caller, session) = (&**door, &*caller, session.as_ref());
                 let mut asked =
                     Call::raw(&call.name, &call.arguments).with_id(call.id.as_str()).with_said(Arc::clone(&said));
+                asked.client.images = images;
                 // The door then runs nothing, and still records that it was asked for.
                 asked.refusal = refused;
                 running.push(async move { (at, ask(door, caller, session, at, asked).await) });
@@ -150,6 +151,6 @@ impl Pause {
 
 impl Default for ResultRecord {
     fn default() -> Self {
-        Self { status: Status::Unknown, code: None, text: String::new() }
+        Self { status: Status::Unknown, code: None, text: String::new(), images: Vec::new() }
     }
 }

@@ -64,6 +64,17 @@ pub enum Event {
         /// The outcome.
         outcome: Outcome,
     },
+    /// The provider of the model ran a call itself.
+    Observed {
+        /// The tool, as policy and the ledger name it.
+        tool: String,
+        /// The record.
+        attempt: String,
+        /// Whether the tool was offered.
+        is_offered: bool,
+        /// Whether it failed.
+        is_error: bool,
+    },
     /// The run is over.
     Answer {
         /// What the model says.
@@ -166,6 +177,14 @@ pub enum RunError {
         /// What the door says.
         error: Box<ErrorObject>,
     },
+    /// The provider of the model ran a call that the ledger could not be told of.
+    #[error("a call of `{tool}` that the model's provider ran cannot be recorded: {}", error.message)]
+    Unrecorded {
+        /// The tool.
+        tool: String,
+        /// What the door says.
+        error: Box<ErrorObject>,
+    },
     /// Tools were asked for that this caller does not have.
     #[error("no tool is named `{}`", names.join("`, `"))]
     UnknownTools {
@@ -216,6 +235,7 @@ impl From<&RunError> for ErrorObject {
             RunError::Later { error: why, .. } => {
                 return Self { message: error.to_string(), ..(**why).clone() }.with_hint("resume the session later");
             }
+            RunError::Unrecorded { error: why, .. } => return Self { message: error.to_string(), ..(**why).clone() },
             RunError::UnknownTools { .. } => {
                 (Code::UnknownTool, "see which tools there are for this role: `tollgate tools list`")
             }

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use serde_json::json;
-use tollgate_agent::{Model, ModelClient, ModelConfig, ModelError, ModelRequest};
+use tollgate_agent::{Model, ModelClient, ModelConfig, ModelError, ModelRequest, Timeouts};
 use tollgate_types::Secret;
-use tollgate_wire::{Lowered, Message, ToolChoice, Turn};
+use tollgate_wire::{Lowered, Message, ToolChoice, Turn, WireFault};
 
 use crate::server::{Reply, Server, head, http, says};
 
@@ -14,7 +14,7 @@ const KEY: &str = "sk-very-secret-key";
 async fn ask(config: ModelConfig) -> (Result<Turn, ModelError>, String) {
     let model = ModelClient::new(ModelConfig { api_key: Some(Secret::new(KEY)), ..config }).unwrap();
     let (messages, tools) = ([Message::user("hello")], Lowered::default());
-    let request = ModelRequest { messages: &messages, tools: &tools, tool_choice: &ToolChoice::Auto };
+    let request = ModelRequest { messages: &messages, tools: &tools, hosted: &[], tool_choice: &ToolChoice::Auto };
     let mut shown = String::new();
     let result = model.turn(request, &mut |text| shown.push_str(text)).await;
     if let Err(error) = &result {
@@ -87,10 +87,53 @@ async fn silence_ends_with_a_timeout() {
     let begun = events("data: {\"choices\":[{\"delta\":{\"content\":\"he\"}}]}\n\n");
     for reply in [Reply::Hang(String::new()), Reply::Hang(begun)] {
         let server = Server::start(vec![reply]);
-        let config = ModelConfig { idle_timeout: Duration::from_millis(50), ..server.config() };
-        let error = ask(config).await.0.unwrap_err();
+        let patience = Duration::from_millis(50);
+        let timeouts = Timeouts { first_byte: patience, idle: patience, ..Timeouts::default() };
+        let error = ask(ModelConfig { timeouts, ..server.config() }).await.0.unwrap_err();
         assert!(matches!(error, ModelError::TimedOut { ms: 50, .. }), "{error:?}");
     }
+}
+
+/// A server may keep the line warm for ever, or send more than anybody wants.
+#[tokio::test]
+async fn a_reply_without_end_ends() {
+    let delta = "data: {\"choices\":[{\"delta\":{\"content\":\"he\"}}]}\n\n";
+    let total = Duration::from_millis(300);
+    for drip in [delta, ": still here\n\n", "d"] {
+        let server = Server::start(vec![Reply::Endless(events(delta), drip.to_owned(), Duration::from_millis(5))]);
+        let config = ModelConfig { timeouts: Timeouts { total, ..server.config().timeouts }, ..server.config() };
+        let error = ask(config).await.0.unwrap_err();
+        assert!(matches!(error, ModelError::TooLong { ms: 300, .. }), "{drip}: {error:?}");
+        assert!(error.hint().contains("total_timeout_ms"));
+    }
+    let floods = [
+        ("a line of any length", events("data: "), "x".repeat(1 << 20)),
+        (
+            "events without end",
+            events(""),
+            format!("data: {{\"choices\":[{{\"delta\":{{\"content\":\"{}\"}}}}]}}\n\n", "x".repeat(1 << 16)),
+        ),
+        ("one object without end", head("200 OK", "content-type: application/json\r\n"), "[".repeat(1 << 20)),
+    ];
+    for (name, head, more) in floods {
+        let server = Server::start(vec![Reply::Endless(head, more, Duration::ZERO)]);
+        let error = ask(server.config()).await.0.unwrap_err();
+        assert!(matches!(error, ModelError::Malformed { fault: WireFault::TooLarge { .. } }), "{name}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_speaks_no_tls_is_told_apart() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("https://{}/v1", listener.local_addr().unwrap());
+    let answer = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let _ = std::io::Write::write_all(&mut stream, b"HTTP/1.1 400 Bad Request\r\n\r\n");
+    });
+    let error = ask(ModelConfig { max_retries: 0, ..ModelConfig::new(url, "m") }).await.0.unwrap_err();
+    answer.join().unwrap();
+    assert!(matches!(error, ModelError::Unreachable { .. }), "{error:?}");
+    assert!(error.hint().contains("`http://`"), "{}", error.hint());
 }
 
 #[tokio::test]
@@ -179,7 +222,7 @@ async fn secrets_that_a_server_repeats_are_hidden() {
     let model = ModelClient::new(config).unwrap();
     for (name, _, secret, at) in cases {
         let (messages, tools) = ([Message::user("hello")], Lowered::default());
-        let request = ModelRequest { messages: &messages, tools: &tools, tool_choice: &ToolChoice::Auto };
+        let request = ModelRequest { messages: &messages, tools: &tools, hosted: &[], tool_choice: &ToolChoice::Auto };
         let error = model.turn(request, &mut |_| {}).await.unwrap_err();
         let said = format!("{error} {error:?}");
         for part in ["sk-v", "zq-47", "c'd", r"c\'d", "e secret"] {

@@ -6,13 +6,15 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tollgate_agent::{ModelClient, ModelConfig};
+use tollgate_agent::{ModelClient, ModelConfig, Timeouts};
 
 pub(crate) enum Reply {
     /// These bytes, then the connection ends.
     Bytes(String),
     /// These bytes, then nothing until the client goes.
     Hang(String),
+    /// These bytes, then others again and again, with a pause between, until the client goes.
+    Endless(String, String, Duration),
 }
 
 impl Reply {
@@ -20,6 +22,7 @@ impl Reply {
         match self {
             Self::Bytes(bytes) => Self::Bytes(bytes.clone()),
             Self::Hang(bytes) => Self::Hang(bytes.clone()),
+            Self::Endless(begin, more, pause) => Self::Endless(begin.clone(), more.clone(), *pause),
         }
     }
 }
@@ -46,6 +49,12 @@ impl Server {
                         stream.write_all(bytes.as_bytes()).unwrap();
                         let _ = stream.read_to_end(&mut Vec::new());
                     }
+                    Reply::Endless(begin, more, pause) => {
+                        stream.write_all(begin.as_bytes()).unwrap();
+                        while stream.write_all(more.as_bytes()).is_ok() {
+                            std::thread::sleep(pause);
+                        }
+                    }
                 }
             }
         });
@@ -53,7 +62,9 @@ impl Server {
     }
 
     pub(crate) fn config(&self) -> ModelConfig {
-        ModelConfig { idle_timeout: Duration::from_secs(20), ..ModelConfig::new(&self.url, "scripted") }
+        let patience = Duration::from_secs(20);
+        let timeouts = Timeouts { first_byte: patience, idle: patience, ..Timeouts::default() };
+        ModelConfig { timeouts, ..ModelConfig::new(&self.url, "scripted") }
     }
 
     pub(crate) fn model(&self) -> Arc<ModelClient> {

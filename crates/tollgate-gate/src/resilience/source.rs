@@ -35,9 +35,10 @@ impl Key {
         match (&definition.source.server, definition.source.kind) {
             (Some(server), _) => Self::Server(server.clone()),
             (None, SourceKind::Http) => Self::Server(definition.name.clone()),
-            (None, SourceKind::Builtin | SourceKind::Native | SourceKind::Program | SourceKind::Mcp) => {
-                Self::Tool(definition.name.clone())
-            }
+            (
+                None,
+                SourceKind::Builtin | SourceKind::Native | SourceKind::Program | SourceKind::Mcp | SourceKind::Provider,
+            ) => Self::Tool(definition.name.clone()),
         }
     }
 }

@@ -234,7 +234,7 @@ async fn in_words(trip: Trip<'_>, definition: &ToolDefinition, mut view: View) -
     let mut part = 0;
     for content in &mut view.content {
         let Content::Other(block) = &*content else { continue };
-        if !is_media(block) {
+        if !is_media(block) || trip.call.client.images && is_image(block) {
             continue;
         }
         let words = match embedded_text(block) {
@@ -252,6 +252,14 @@ async fn in_words(trip: Trip<'_>, definition: &ToolDefinition, mut view: View) -
         view.source = None;
     }
     Ok(view)
+}
+
+/// Whether a model that sees can be shown it.
+fn is_image(block: &Value) -> bool {
+    let text = |name| block.get(name).and_then(Value::as_str).unwrap_or_default();
+    text("type") == "image"
+        && matches!(text("mimeType"), "image/png" | "image/jpeg" | "image/gif" | "image/webp")
+        && (1..=limits::IMAGE_BASE64_BYTES_MAX).contains(&text("data").len())
 }
 
 /// Whether a result may say what others wrote: as taint sees it.

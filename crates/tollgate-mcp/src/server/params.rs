@@ -106,7 +106,7 @@ fn offered(what: &str, raw: Option<&RawValue>) -> Result<ClientCapabilities, Rpc
     }
     let Offered { elicitation, sampling, roots } = read_object(what, raw)?;
     let (elicitation, sampling, roots) = (elicitation.is_some(), sampling.is_some(), roots.is_some());
-    Ok(ClientCapabilities { elicitation, sampling, roots })
+    Ok(ClientCapabilities { elicitation, sampling, roots, images: false })
 }
 
 impl<'a> Params<'a> {

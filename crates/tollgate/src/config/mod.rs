@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use tollgate_types::{Language, Resilience, ToolDefinition};
+use tollgate_types::{Language, Permission, Resilience, Risk, ToolDefinition, limits};
 use tollgate_wire::Dialect;
 use toml::Spanned;
 
@@ -177,24 +177,84 @@ pub struct Model {
     /// Whether it may ask for several calls at once; unsaid, the server decides.
     #[serde(default)]
     pub parallel_tool_calls: Option<bool>,
+    /// Whether the server is to hold the model to the schemas of tools, where it can. What it cannot is offered without.
+    #[serde(default)]
+    pub strict: bool,
+    /// Whether tools whose only input is text go out as such (OpenAI's custom tools); unsaid, with `responses` only.
+    #[serde(default)]
+    pub custom_tools: Option<bool>,
+    /// Whether Gemini is told schemas in its older form, `parameters`, as older models want.
+    #[serde(default)]
+    pub openapi_schemas: bool,
+    /// Whether it can be shown the images of a result; unsaid, with every dialect but `chat`, which has no place for them.
+    #[serde(default)]
+    pub images: Option<bool>,
     /// More fields of each request's body, such as `reasoning = { effort = "low" }`. They replace none that Tollgate writes.
     #[serde(default)]
     #[schemars(with = "BTreeMap<String, serde_json::Value>")]
     pub extra: serde_json::Map<String, serde_json::Value>,
+    /// Tools that the provider runs itself, by its name for them: `[models.NAME.hosted.web_search]`.
+    #[serde(default)]
+    pub hosted: BTreeMap<String, HostedTool>,
     /// Whether answers come in pieces.
     #[serde(default = "yes")]
     pub stream: bool,
-    /// The longest silence of the server, in milliseconds.
-    #[serde(default = "model_idle_timeout_ms")]
+    /// The longest time until there is a connection, in milliseconds.
+    #[serde(default = "connect_timeout_ms")]
+    pub connect_timeout_ms: u64,
+    /// The longest time to the head of a reply, in milliseconds: a server may have to load the model.
+    #[serde(default = "first_byte_timeout_ms")]
+    pub first_byte_timeout_ms: u64,
+    /// The longest silence within a reply, in milliseconds.
+    #[serde(default = "idle_timeout_ms")]
     pub idle_timeout_ms: u64,
+    /// The longest time for one turn with every try, in milliseconds.
+    #[serde(default = "total_timeout_ms")]
+    pub total_timeout_ms: u64,
 }
 
 fn yes() -> bool {
     true
 }
 
-fn model_idle_timeout_ms() -> u64 {
-    tollgate_types::limits::MODEL_IDLE_TIMEOUT_MS
+fn connect_timeout_ms() -> u64 {
+    limits::HTTP_CONNECT_TIMEOUT_MS
+}
+
+fn first_byte_timeout_ms() -> u64 {
+    limits::MODEL_FIRST_BYTE_TIMEOUT_MS
+}
+
+fn idle_timeout_ms() -> u64 {
+    limits::MODEL_IDLE_TIMEOUT_MS
+}
+
+fn total_timeout_ms() -> u64 {
+    limits::MODEL_TOTAL_TIMEOUT_MS
+}
+
+/// `[models.NAME.hosted.TOOL]`: a tool that the provider of a model runs itself. To policy and ledger it is `hosted__TOOL`;
+/// it is offered only to roles that may use it without being asked.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct HostedTool {
+    /// The tool as the provider wants it, such as `{ type = "web_search" }`.
+    #[schemars(with = "BTreeMap<String, serde_json::Value>")]
+    pub tool: serde_json::Map<String, serde_json::Value>,
+    /// What it does to the world: `read`, `write` or `dangerous`.
+    #[serde(default = "dangerous")]
+    pub risk: Risk,
+    /// What it needs.
+    #[serde(default = "network")]
+    pub permission: Permission,
+}
+
+fn dangerous() -> Risk {
+    Risk::Dangerous
+}
+
+fn network() -> Permission {
+    Permission::Network
 }
 
 /// The dialects of model servers.

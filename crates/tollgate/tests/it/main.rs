@@ -13,6 +13,7 @@ mod budgets;
 mod configuration;
 mod data;
 mod failure;
+mod hosted;
 mod laws;
 mod library;
 mod results;

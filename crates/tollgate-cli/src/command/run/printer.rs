@@ -56,6 +56,9 @@ impl Printer {
                     if outcome.result().is_some() { ("✓", Style::Green) } else { ("✗", Style::Red) };
                 self.note(colour, &format!("{mark} {} {}", visible(&outcome.tool), short(&outcome.model_text())))
             }
+            Event::Observed { tool, is_offered, is_error, .. } => {
+                self.note(Style::Dim, &observed(tool, *is_offered, *is_error))
+            }
             Event::Answer { text, .. } => {
                 if !self.has_streamed {
                     output::out(&visible(text))?;
@@ -98,6 +101,12 @@ impl Printer {
     fn end_line(&mut self) -> Result<(), Failure> {
         if std::mem::take(&mut self.is_within_line) { output::line("") } else { Ok(()) }
     }
+}
+
+fn observed(tool: &str, is_offered: bool, is_error: bool) -> String {
+    let mark = if is_error { "✗" } else { "◦" };
+    let offered = if is_offered { "" } else { ", though it was not offered" };
+    format!("{mark} {} ran at the provider{offered}", visible(tool))
 }
 
 fn paused(session: &str, waiting: &[OpenQuestion]) -> String {
