@@ -386,5 +386,10 @@ fn refusal(position: usize, call: &ModelCall, choice: &ToolChoice, withheld: &Ha
     if position >= limits::CALLS_PER_TURN_MAX {
         return Some(Text::TurnFull.error(&[("max", &limits::CALLS_PER_TURN_MAX)]));
     }
+    if let ToolChoice::Allowed { tools, .. } = choice
+        && !tools.contains(&call.name)
+    {
+        return Some(Text::NotOffered.error(&[("name", &call.name)]));
+    }
     withheld.contains(&call.name).then(|| Text::NotOffered.error(&[("name", &call.name)]))
 }

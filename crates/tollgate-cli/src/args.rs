@@ -235,7 +235,8 @@ pub(crate) struct RunArgs {
     /// Instructions for the model
     #[arg(long, value_name = "TEXT")]
     pub(crate) system: Option<String>,
-    /// auto, none, required, or the name of a tool that must be called first
+    /// auto, none, required, the name of a tool that must be called first, or several names with commas between: only
+    /// those may be called; with `required:` before them one of them must be
     #[arg(long, value_name = "CHOICE", default_value = "auto")]
     pub(crate) tool_choice: String,
     /// Rounds before the model must answer

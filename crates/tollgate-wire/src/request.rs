@@ -33,12 +33,26 @@ pub enum ToolChoice {
 }
 
 impl From<&str> for ToolChoice {
-    /// `auto`, `none` and `required` are themselves; anything else is a tool's name.
-    fn from(word: &str) -> Self {
-        match word {
+    /// `auto`, `none` and `required` are themselves, and anything else is a tool's name. Several names, with commas
+    /// between, are those that may be called; with `required:` before them one of them must be.
+    ///
+    /// ```
+    /// use tollgate_wire::ToolChoice;
+    ///
+    /// let tools = vec!["read_file".to_owned(), "search_files".to_owned()];
+    /// assert_eq!(ToolChoice::from("read_file"), ToolChoice::Named("read_file".to_owned()));
+    /// assert_eq!(ToolChoice::from("required:read_file, search_files"), ToolChoice::Allowed { required: true, tools });
+    /// ```
+    fn from(words: &str) -> Self {
+        let (required, names) = words.strip_prefix("required:").map_or((false, words), |names| (true, names));
+        match words {
             "auto" => Self::Auto,
             "none" => Self::None,
             "required" => Self::Required,
+            _ if required || names.contains(',') => {
+                let tools = names.split(',').map(str::trim).filter(|name| !name.is_empty());
+                Self::Allowed { required, tools: tools.map(str::to_owned).collect() }
+            }
             name => Self::Named(name.to_owned()),
         }
     }

@@ -76,6 +76,7 @@ pub use tollgate_telemetry as spans;
 pub use tollgate_tools::native::{IntoToolOutput, Json, tool_fn};
 pub use tollgate_types::*;
 pub use tollgate_webhook as webhooks;
+pub use tollgate_wire as wire;
 pub use tollgate_wire::ToolChoice;
 
 /// The isolation of what runs on this machine, as every record says it.

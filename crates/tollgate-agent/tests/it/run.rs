@@ -139,6 +139,23 @@ async fn a_forced_choice_holds_for_one_round() {
     }
 }
 
+/// A set that must be called from holds for one round, a set that may be called from for the whole run.
+#[tokio::test]
+async fn only_allowed_tools_are_called() {
+    let server = Server::start(vec![asks(&[("a", "echo", "{}"), ("b", "meet", "{}")]), says("done")]);
+    let door = Shelf::new();
+    let tool_choice = ToolChoice::from("required:echo");
+    let mut agent = agent(&door, &server, Options { tool_choice, ..Options::default() });
+    assert_eq!(ask(&mut agent, "go").await.0.unwrap(), "done");
+    assert_eq!(door.called(), ["a echo {}"]);
+    let set = |mode: &str| {
+        let echo = json!({"type": "function", "function": {"name": "echo"}});
+        json!({"type": "allowed_tools", "allowed_tools": {"mode": mode, "tools": [echo]}})
+    };
+    let choices: Vec<Value> = server.asked().iter().map(|(_, body)| body["tool_choice"].clone()).collect();
+    assert_eq!(choices, [set("required"), set("auto")]);
+}
+
 #[tokio::test]
 async fn a_server_that_calls_in_spite_of_none_gets_nothing_run() {
     let server = Server::start(vec![asks(&[("a", "echo", "{}")]), says("done")]);

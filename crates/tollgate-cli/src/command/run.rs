@@ -7,7 +7,7 @@ use std::io::{BufRead, IsTerminal};
 use std::sync::Arc;
 
 use tollgate::agent::{Agent, Event, Model, Options, Recorder, Replay, RunError};
-use tollgate::{CancellationToken, Code, Surface, Tollgate, ToolChoice, limits, uuid_v7};
+use tollgate::{CancellationToken, Code, Surface, Tollgate, limits, uuid_v7};
 
 use super::{caller, configuration, open_for_person};
 use crate::args::{Format, Global, RunArgs};
@@ -77,7 +77,7 @@ async fn agent(
     let options = Options {
         system: args.system.clone(),
         rounds_max: args.rounds.unwrap_or(limits::ROUNDS_MAX),
-        tool_choice: tool_choice(&args.tool_choice),
+        tool_choice: args.tool_choice.as_str().into(),
         ..Options::default()
     };
     let recorder = args.record.as_deref().map(Recorder::create).transpose();
@@ -113,15 +113,6 @@ async fn model(house: &Tollgate, args: &RunArgs, name: &str) -> Result<(Arc<dyn 
             .hint("[models.…] in tollgate.toml says which model and where; `tollgate init` writes one with comments")
     })?;
     Ok((Arc::new(model), Vec::new()))
-}
-
-fn tool_choice(given: &str) -> ToolChoice {
-    match given {
-        "auto" => ToolChoice::Auto,
-        "none" => ToolChoice::None,
-        "required" => ToolChoice::Required,
-        name => ToolChoice::Named(name.to_owned()),
-    }
 }
 
 /// Line by line, until the input ends.

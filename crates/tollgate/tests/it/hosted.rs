@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
 use tollgate::agent::{Agent, Event, Hosted, Model, ModelError, ModelRequest, Options, RunError};
+use tollgate::wire::{HostedCall, Turn};
 use tollgate::{BoxFuture, Caller, CancellationToken, Permission, Risk, Role, Surface, Tollgate};
-use tollgate_wire::{HostedCall, Turn};
 
 /// A provider that searches in every turn, whether it may or not.
 struct Searching {
