@@ -102,6 +102,25 @@ fn image(part: &Content) -> Option<Image> {
     is_image.then_some(Image::Data { mime_type, base64 })
 }
 
+/// The JSON without secrets. From what a provider wants back byte for byte only the secrets that are known go: a rule
+/// that takes a signature for one would make the conversation useless.
+pub(crate) fn without_secrets(redactor: &Redactor, value: &impl Serialize) -> Result<Value, serde_json::Error> {
+    let mut value = serde_json::to_value(value)?;
+    let kept = value.get_mut("kept").map(Value::take);
+    redactor.value(&mut value);
+    if let (Some(mut kept), Some(place)) = (kept, value.get_mut("kept")) {
+        for part in kept.get_mut("parts").and_then(Value::as_array_mut).into_iter().flatten() {
+            if let Some(Value::String(raw)) = part.get_mut("raw") {
+                *raw = redactor.secrets_only(raw).into_owned();
+            } else {
+                redactor.value(part);
+            }
+        }
+        *place = kept;
+    }
+    Ok(value)
+}
+
 /// Writes a recording.
 #[derive(Debug)]
 pub struct Recorder {
@@ -169,8 +188,7 @@ impl Recorder {
 
     pub(crate) fn write(&mut self, line: &Line) -> Result<(), RecordError> {
         let Some(redactor) = &self.redactor else { return self.write_line(line) };
-        let mut value = serde_json::to_value(line).map_err(|e| self.unwritable(e.into()))?;
-        redactor.value(&mut value);
+        let value = without_secrets(redactor, line).map_err(|e| self.unwritable(e.into()))?;
         self.write_line(&value)
     }
 
@@ -182,5 +200,32 @@ impl Recorder {
 
     fn unwritable(&self, source: io::Error) -> RecordError {
         RecordError::Unwritable { path: self.path.display().to_string(), source }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tollgate_types::Secret;
+    use tollgate_wire::{Kept, Part};
+
+    use super::*;
+
+    #[test]
+    fn what_goes_back_to_a_provider_is_left_alone_but_for_known_secrets() {
+        let redactor = Redactor::new(&[], [Secret::new("hunter2-hunter2")]);
+        let signed = r#"{"type":"thinking","signature":"eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N"}"#;
+        let parts = vec![
+            Part::Raw(signed.to_owned()),
+            Part::Raw(r#"{"thinking":"the key is hunter2-hunter2"}"#.to_owned()),
+            Part::Text("the key is hunter2-hunter2".to_owned()),
+            Part::Call(0),
+        ];
+        let kept = Some(Box::new(Kept { parts: parts.clone(), ..Kept::default() }));
+        let line = Line::Turn { round: 1, turn: Turn { kept, ..Turn::default() } };
+        let value = without_secrets(&redactor, &line).unwrap();
+        assert!(!value.to_string().contains("hunter2"), "{value}");
+        let Line::Turn { turn, .. } = serde_json::from_value(value).unwrap() else { panic!("not a turn") };
+        let kept = turn.kept.unwrap().parts;
+        assert_eq!((&kept[0], &kept[3], kept.len()), (&parts[0], &parts[3], 4));
     }
 }

@@ -18,7 +18,7 @@ pub use desk::{Sessions, Start};
 pub use error::SessionError;
 pub use show::{Listed, Shown, ShownCall, ShownStep};
 
-use crate::record::{Line, ResultRecord};
+use crate::record::{Line, ResultRecord, without_secrets};
 
 /// A session that this process works in. It is another's again when this is dropped.
 pub struct Session {
@@ -250,9 +250,8 @@ impl Session {
 
     /// The JSON without secrets.
     fn redacted(&self, value: &impl Serialize) -> Result<String, SessionError> {
-        let mut value = serde_json::to_value(value).map_err(|error| SessionError::Unwritable(error.to_string()))?;
-        self.redactor.value(&mut value);
-        Ok(value.to_string())
+        let value = without_secrets(&self.redactor, value);
+        Ok(value.map_err(|error| SessionError::Unwritable(error.to_string()))?.to_string())
     }
 
     /// Takes one call of the open turn to the door, and stores what came of it.
