@@ -229,11 +229,12 @@ impl ModelError {
         match self {
             Self::Unreachable { .. } | Self::Closed { .. } => true,
             Self::Status { status, .. } => matches!(status, 408 | 429 | 500 | 502 | 503 | 504 | 529),
-            Self::Malformed { fault } => matches!(fault, WireFault::Server { .. }),
+            Self::Malformed { fault: WireFault::Server { .. } | WireFault::Ended { is_retryable: true, .. } } => true,
             Self::Config { .. }
             | Self::TimedOut { .. }
             | Self::TooLong { .. }
             | Self::NotJson { .. }
+            | Self::Malformed { .. }
             | Self::Empty { .. }
             | Self::Replay(_) => false,
         }
@@ -257,6 +258,7 @@ impl ModelError {
                 "the server does not take this request: read its words; some models take no tools"
             }
             Self::Status { .. } => "ask again later; if it stays, look into the server's log",
+            Self::Malformed { fault: WireFault::Ended { hint, .. } } => hint,
             Self::Malformed { .. } => {
                 "check that `api` of this model names what the server speaks (`chat`, `responses`, `anthropic`, `gemini`)"
             }
@@ -304,9 +306,10 @@ impl From<WireFault> for ModelError {
     fn from(fault: WireFault) -> Self {
         match fault {
             WireFault::Closed => Self::Closed { reason: fault.to_string() },
-            WireFault::Malformed { .. } | WireFault::Server { .. } | WireFault::TooLarge { .. } => {
-                Self::Malformed { fault }
-            }
+            WireFault::Malformed { .. }
+            | WireFault::Server { .. }
+            | WireFault::Ended { .. }
+            | WireFault::TooLarge { .. } => Self::Malformed { fault },
         }
     }
 }

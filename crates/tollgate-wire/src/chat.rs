@@ -1,7 +1,7 @@
 //! OpenAI Chat Completions: the body of a request, messages, and replies.
 
 mod assemble;
-mod delta;
+pub(crate) mod delta;
 mod message;
 
 use serde_json::{Value, json};

@@ -24,6 +24,18 @@ pub enum WireFault {
         /// Its words.
         message: String,
     },
+    /// The server ended the turn, and nothing in it can be used.
+    #[error("the turn ended with `{}`{}", Cut(word, EXCERPT_CHARS_MAX), Said(message))]
+    Ended {
+        /// Its word for it, such as `MALFORMED_FUNCTION_CALL`.
+        word: String,
+        /// What else it said.
+        message: String,
+        /// What to do about it.
+        hint: &'static str,
+        /// Whether asking again may bring a turn.
+        is_retryable: bool,
+    },
     /// It is larger than may be kept.
     #[error("the reply exceeds the limit of {limit} {unit}")]
     TooLarge {
@@ -39,9 +51,16 @@ pub enum WireFault {
 
 impl WireFault {
     pub(crate) fn malformed(reason: impl ToString, text: &str) -> Self {
-        let kept = |text: &str| text.chars().take(FAULT_CHARS_MAX).collect();
         Self::Malformed { reason: kept(&reason.to_string()), excerpt: kept(text) }
     }
+
+    pub(crate) fn ended(word: &str, message: &str, hint: &'static str, is_retryable: bool) -> Self {
+        Self::Ended { word: kept(word), message: kept(message), hint, is_retryable }
+    }
+}
+
+fn kept(text: &str) -> String {
+    text.chars().take(FAULT_CHARS_MAX).collect()
 }
 
 struct Cut<'a>(&'a str, usize);
@@ -49,6 +68,15 @@ struct Cut<'a>(&'a str, usize);
 impl fmt::Display for Cut<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:.*}", self.1, self.0)
+    }
+}
+
+/// What a server adds to a word.
+struct Said<'a>(&'a str);
+
+impl fmt::Display for Said<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() { Ok(()) } else { write!(f, ": {}", Cut(self.0, WORDS_CHARS_MAX)) }
     }
 }
 

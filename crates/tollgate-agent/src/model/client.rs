@@ -141,6 +141,10 @@ impl ModelClient {
         let body = response.bytes(limits::HTTP_BODY_BYTES_MAX, self.config.timeouts.idle).await?;
         let turn = match body.trim_ascii_start() {
             [b'{', ..] => read_reply(self.config.target.dialect, &body, names)?,
+            // A stream of this dialect whose address lost its `alt=sse`.
+            [b'[', ..] if self.config.target.dialect == Dialect::Gemini => {
+                read_reply(self.config.target.dialect, &body, names)?
+            }
             // A proxy may lose the content type of a stream.
             [b':' | b'd' | b'e', ..] if looks_like_events(&body) => {
                 let mut stream = Stream::new(self.config.target.dialect);
@@ -206,7 +210,9 @@ impl ModelClient {
         let body = response.bytes(REFUSAL_BYTES_MAX, self.config.timeouts.idle).await.unwrap_or_default();
         let message = match serde_json::from_slice::<serde_json::Value>(&body) {
             Ok(value) => {
-                let error = value.get("error").unwrap_or(&value);
+                // Gemini lists what its streams say, errors too.
+                let value = value.get(0).unwrap_or(&value);
+                let error = value.get("error").unwrap_or(value);
                 let message = error.get("message").unwrap_or(error);
                 self.excerpt(message.as_str().map_or_else(|| message.to_string(), str::to_owned).as_bytes())
             }

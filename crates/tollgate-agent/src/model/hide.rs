@@ -98,6 +98,10 @@ impl Secrets {
                 let (reason, excerpt) = (self.hide(&reason), self.hide(&excerpt));
                 ModelError::Malformed { fault: WireFault::Malformed { reason, excerpt } }
             }
+            ModelError::Malformed { fault: WireFault::Ended { word, message, hint, is_retryable } } => {
+                let (word, message) = (self.hide(&word), self.hide(&message));
+                ModelError::Malformed { fault: WireFault::Ended { word, message, hint, is_retryable } }
+            }
             other => other,
         }
     }
