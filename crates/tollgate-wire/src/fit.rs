@@ -10,6 +10,8 @@ mod narrow;
 mod plain;
 mod words;
 
+use std::borrow::Cow;
+
 use serde_json::{Map, Value};
 use tollgate_types::limits;
 
@@ -30,9 +32,9 @@ pub(crate) enum Subset {
 
 /// A schema that a provider takes.
 #[derive(Debug, Default)]
-pub(crate) struct Fitted {
+pub(crate) struct Fitted<'s> {
     /// An object with `properties`.
-    pub(crate) schema: Map<String, Value>,
+    pub(crate) schema: Cow<'s, Map<String, Value>>,
     /// Sentences for the tool's description.
     pub(crate) words: Vec<String>,
     /// Where the schema allows what the original does not.
@@ -57,7 +59,7 @@ impl Refusal {
 }
 
 /// Fits a schema of arguments into a subset.
-pub(crate) fn fit(schema: &Value, subset: Subset) -> Result<Fitted, Refusal> {
+pub(crate) fn fit(schema: &Value, subset: Subset) -> Result<Fitted<'_>, Refusal> {
     if is_deeper_than(schema, limits::JSON_DEPTH_MAX) {
         return Err(Refusal::new("", format!("the schema is deeper than {} levels", limits::JSON_DEPTH_MAX)));
     }

@@ -61,12 +61,12 @@ impl Default for Lowered {
 /// A tool that is offered.
 struct Offered<'a> {
     definition: &'a ToolDefinition,
-    form: Form,
+    form: Form<'a>,
 }
 
 /// In which form it is.
-enum Form {
-    Function(Fitted),
+enum Form<'a> {
+    Function(Fitted<'a>),
     Text,
 }
 
@@ -112,21 +112,21 @@ pub fn lower(definitions: &[Arc<ToolDefinition>], target: &Target) -> Result<Low
         notes.push(Note::new(definition, Change::LeftOut, refusal));
     }
     let names = Names::offered(target.dialect, offered.iter().map(|tool| (tool.definition, tool.form.is_text())));
-    let tools: Vec<_> = offered.into_iter().map(|tool| tool.print(target, &names)).collect();
+    let tools: Vec<_> = offered.iter().map(|tool| tool.print(target, &names)).collect();
     Ok(Lowered {
-        tools: Arc::from(to_raw_value(&print::wrap(target.dialect, tools))?),
+        tools: Arc::from(to_raw_value(&print::Tools::of(target.dialect, &tools))?),
         names: Arc::new(names),
         notes: notes.into(),
     })
 }
 
 /// The form in which a tool is offered.
-fn form(
-    definition: &ToolDefinition,
+fn form<'a>(
+    definition: &'a ToolDefinition,
     target: &Target,
     budget: &mut StrictBudget,
     notes: &mut Vec<Note>,
-) -> Result<Form, Refusal> {
+) -> Result<Form<'a>, Refusal> {
     if definition.text_input.is_some() && target.takes_text() {
         return Ok(Form::Text);
     }
@@ -140,13 +140,13 @@ fn form(
     Ok(told(definition, fit::fit(schema, target.plain_subset())?, notes))
 }
 
-fn told(definition: &ToolDefinition, mut fitted: Fitted, notes: &mut Vec<Note>) -> Form {
+fn told<'a>(definition: &ToolDefinition, mut fitted: Fitted<'a>, notes: &mut Vec<Note>) -> Form<'a> {
     let losses = std::mem::take(&mut fitted.losses);
     notes.extend(losses.into_iter().map(|loss| Note::new(definition, Change::Loosened, loss)));
     Form::Function(fitted)
 }
 
-impl Form {
+impl Form<'_> {
     fn is_text(&self) -> bool {
         matches!(self, Self::Text)
     }

@@ -61,10 +61,19 @@ struct Size {
 impl Size {
     fn add(&mut self, map: &Map<String, Value>, level: usize) {
         self.levels = self.levels.max(level);
-        let names = ["properties", "$defs"].into_iter().filter_map(|key| map.get(key)?.as_object());
-        self.chars += names.flat_map(Map::keys).map(|name| name.chars().count()).sum::<usize>();
-        self.properties += map.get("properties").and_then(Value::as_object).map_or(0, Map::len);
-        let values = map.get("enum").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        for (keyword, value) in map {
+            match (keyword.as_str(), value) {
+                ("properties" | "$defs", Value::Object(all)) => {
+                    self.chars += all.keys().map(|name| name.chars().count()).sum::<usize>();
+                    self.properties += if keyword == "properties" { all.len() } else { 0 };
+                }
+                ("enum", Value::Array(values)) => self.add_values(values),
+                _ => {}
+            }
+        }
+    }
+
+    fn add_values(&mut self, values: &[Value]) {
         let chars: usize = values.iter().map(|value| value.as_str().map_or(0, |text| text.chars().count())).sum();
         self.values += values.len();
         self.chars += chars;

@@ -2,6 +2,15 @@
 
 use serde_json::{Map, Value, json};
 
+/// Whether a schema has what was written otherwise.
+pub(super) fn is_old(map: &Map<String, Value>) -> bool {
+    map.iter().any(|(key, value)| match key.as_str() {
+        "items" => value.is_array(),
+        "exclusiveMinimum" | "exclusiveMaximum" => value.is_boolean(),
+        _ => false,
+    })
+}
+
 /// Renews one schema, and nothing below it.
 pub(super) fn renew(map: &mut Map<String, Value>) {
     if map.get("items").is_some_and(Value::is_array) {

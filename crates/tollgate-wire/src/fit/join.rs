@@ -117,14 +117,9 @@ fn both(one: Value, other: Value) -> Value {
 }
 
 fn common_kinds(mine: &Value, theirs: &Value) -> Option<Value> {
-    let of = |kind: &Value| kinds::said(&Map::from_iter([("type".to_owned(), kind.clone())])).unwrap_or_default();
-    let (mine, theirs) = (of(mine), of(theirs));
-    let common: Vec<Value> = kinds::common(&mine, &theirs).into_iter().map(|kind| kind.as_str().into()).collect();
-    match common.as_slice() {
-        [] => None,
-        [only] => Some(only.clone()),
-        _ => Some(Value::Array(common)),
-    }
+    let common = kinds::said(mine).and(kinds::said(theirs));
+    let mut names: Vec<Value> = common.iter().map(|kind| kind.as_str().into()).collect();
+    if names.len() > 1 { Some(Value::Array(names)) } else { names.pop() }
 }
 
 fn union(mine: &Value, theirs: Value) -> Value {

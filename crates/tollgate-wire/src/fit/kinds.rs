@@ -31,7 +31,9 @@ impl Kind {
 
     /// The schema of all its values.
     pub(super) fn schema(self) -> Map<String, Value> {
-        Map::from_iter([("type".to_owned(), self.as_str().into())])
+        let mut schema = Map::with_capacity(4);
+        schema.insert("type".to_owned(), self.as_str().into());
+        schema
     }
 
     /// Whether a value is of it.
@@ -46,11 +48,6 @@ impl Kind {
             | (Self::Object, Value::Object(_)) => true,
             _ => false,
         }
-    }
-
-    /// Whether a value can be of both.
-    pub(super) fn overlaps(self, other: Self) -> bool {
-        self == other || matches!((self, other), (Self::Integer, Self::Number) | (Self::Number, Self::Integer))
     }
 
     /// Keywords that ask something of its values alone.
@@ -73,50 +70,78 @@ impl Kind {
     }
 }
 
+/// A set of types.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Kinds(u8);
+
+impl Kinds {
+    pub(super) fn only(kind: Kind) -> Self {
+        Self(1 << kind as u8)
+    }
+
+    pub(super) fn has(self, kind: Kind) -> bool {
+        self.0 & Self::only(kind).0 != 0
+    }
+
+    pub(super) fn without(self, kind: Kind) -> Self {
+        Self(self.0 & !Self::only(kind).0)
+    }
+
+    pub(super) fn iter(self) -> impl Iterator<Item = Kind> {
+        Kind::ALL.into_iter().filter(move |kind| self.has(*kind))
+    }
+
+    /// What both allow.
+    pub(super) fn and(self, other: Self) -> Self {
+        Self(self.whole().0 & other.whole().0).plain()
+    }
+
+    /// With integers, where numbers are allowed.
+    fn whole(self) -> Self {
+        if self.has(Kind::Number) { Self(self.0 | Self::only(Kind::Integer).0) } else { self }
+    }
+
+    /// Without integers, where numbers are allowed.
+    fn plain(self) -> Self {
+        if self.has(Kind::Number) { self.without(Kind::Integer) } else { self }
+    }
+}
+
+impl FromIterator<Kind> for Kinds {
+    fn from_iter<I: IntoIterator<Item = Kind>>(kinds: I) -> Self {
+        Self(kinds.into_iter().fold(0, |all, kind| all | Self::only(kind).0))
+    }
+}
+
 /// The types that a schema says, or those that its values or its rules are about; none where it says nothing.
-pub(super) fn of(map: &Map<String, Value>) -> Option<Vec<Kind>> {
-    let said = said(map);
+pub(super) fn of(map: &Map<String, Value>) -> Option<Kinds> {
     let values = map.get("enum").and_then(Value::as_array);
-    let mut kinds = match (said, values) {
-        (Some(said), Some(values)) => said.into_iter().filter(|kind| values.iter().any(|v| kind.has(v))).collect(),
+    let kinds = match (map.get("type").map(said), values) {
+        (Some(said), Some(values)) => said.iter().filter(|kind| values.iter().any(|value| kind.has(value))).collect(),
         (Some(said), None) => said,
         (None, Some(values)) => of_values(values),
         (None, None) => {
             let is_meant = |kind: &Kind| kind.keywords().iter().any(|keyword| map.contains_key(*keyword));
-            let meant: Vec<_> = Kind::ALL.into_iter().filter(is_meant).collect();
-            (!meant.is_empty()).then_some(meant)?
+            Some(Kind::ALL.into_iter().filter(is_meant).collect()).filter(|meant| *meant != Kinds::default())?
         }
     };
-    if kinds.contains(&Kind::Number) {
-        kinds.retain(|kind| *kind != Kind::Integer);
+    Some(kinds.plain())
+}
+
+/// The types that `type` names.
+pub(super) fn said(kind: &Value) -> Kinds {
+    let named = |name: &str| Kind::ALL.into_iter().find(|kind| kind.as_str() == name);
+    match kind {
+        Value::String(name) => named(name).into_iter().collect(),
+        Value::Array(names) => names.iter().filter_map(Value::as_str).filter_map(named).collect(),
+        _ => Kinds::default(),
     }
-    Some(kinds)
 }
 
-/// The types that a schema says.
-pub(super) fn said(map: &Map<String, Value>) -> Option<Vec<Kind>> {
-    let names: Vec<&str> = match map.get("type")? {
-        Value::String(name) => vec![name],
-        Value::Array(names) => names.iter().filter_map(Value::as_str).collect(),
-        _ => return None,
-    };
-    Some(Kind::ALL.into_iter().filter(|kind| names.contains(&kind.as_str())).collect())
-}
-
-fn of_values(values: &[Value]) -> Vec<Kind> {
+fn of_values(values: &[Value]) -> Kinds {
     let is_whole = values.iter().all(|value| !Kind::Number.has(value) || Kind::Integer.has(value));
     let other = if is_whole { Kind::Number } else { Kind::Integer };
     Kind::ALL.into_iter().filter(|kind| *kind != other && values.iter().any(|value| kind.has(value))).collect()
-}
-
-/// The types that both lists allow.
-pub(super) fn common(one: &[Kind], other: &[Kind]) -> Vec<Kind> {
-    let has = |all: &[Kind], kind| all.contains(&kind) || kind == Kind::Integer && all.contains(&Kind::Number);
-    let mut common: Vec<_> = Kind::ALL.into_iter().filter(|kind| has(one, *kind) && has(other, *kind)).collect();
-    if common.contains(&Kind::Number) {
-        common.retain(|kind| *kind != Kind::Integer);
-    }
-    common
 }
 
 /// Whether a keyword asks something of values of one type.

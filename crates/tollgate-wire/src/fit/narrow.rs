@@ -8,13 +8,15 @@ mod object;
 mod reference;
 mod scalar;
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use tollgate_types::limits;
 
+use super::count::{self, Counts};
 use super::kinds::{self, Kind};
-use super::{Fitted, Refusal, Subset, count, gemini, words};
+use super::{Fitted, Refusal, Subset, gemini, words};
 
 /// What a model reads beside the rules.
 const ANNOTATIONS: &[&str] = &["title", "description", "default", "examples"];
@@ -34,7 +36,7 @@ const RULES: &[&str] = &[
 ];
 
 /// Fits a schema of arguments into a narrow subset.
-pub(super) fn fit(document: &Value, subset: Subset) -> Result<Fitted, Refusal> {
+pub(super) fn fit(document: &Value, subset: Subset) -> Result<Fitted<'_>, Refusal> {
     let mut narrower = Narrower {
         subset,
         document,
@@ -50,15 +52,15 @@ pub(super) fn fit(document: &Value, subset: Subset) -> Result<Fitted, Refusal> {
     if !narrower.parts.is_empty() {
         schema.insert("$defs".to_owned(), Value::Object(narrower.parts));
     }
+    let mut counts = Counts::default();
+    match subset {
+        Subset::OpenAiStrict => count::check_openai(&schema)?,
+        Subset::AnthropicStrict => counts = count::counts(&schema),
+        Subset::GeminiOpenApi => gemini::translate(&mut schema),
+        Subset::Plain => {}
+    }
     let is_strict = subset != Subset::GeminiOpenApi;
-    if subset == Subset::OpenAiStrict {
-        count::check_openai(&schema)?;
-    }
-    let counts = if is_strict { count::counts(&schema) } else { count::Counts::default() };
-    if !is_strict {
-        gemini::translate(&mut schema);
-    }
-    Ok(Fitted { schema, words: told, losses: narrower.losses, is_strict, counts })
+    Ok(Fitted { schema: Cow::Owned(schema), words: told, losses: narrower.losses, is_strict, counts })
 }
 
 struct Narrower<'s> {
@@ -79,32 +81,34 @@ impl Narrower<'_> {
     /// The root is an object whatever else it says, and has no choices: their properties are all there, none of them
     /// required for it.
     fn root(&mut self, told: &mut Vec<String>) -> Result<Map<String, Value>, Refusal> {
-        let root = self.document.as_object().cloned().unwrap_or_default();
-        let mut root = self.flatten(root, told)?;
+        let document = self.document.as_object().map_or_else(Cow::default, Cow::Borrowed);
+        let mut root = self.flatten(document, told)?;
         if is_never(&root) {
             return Err(self.refusal("no arguments fit"));
         }
         for keyword in ["anyOf", "oneOf", "enum"] {
-            let Some(rule) = root.remove(keyword) else { continue };
+            let Some(rule) = root.get(keyword).cloned() else { continue };
             told.push(words::rule(keyword, &rule));
             self.lose(format!("`{keyword}` cannot stand at the root of a schema"));
             for branch in rule.as_array().into_iter().flatten().filter_map(Value::as_object) {
                 let opened = self.open.len();
-                let mut branch = self.flatten(branch.clone(), &mut Vec::new())?;
+                let branch = self.flatten(Cow::Borrowed(branch), &mut Vec::new())?;
                 self.open.truncate(opened);
-                let Some(Value::Object(named)) = branch.remove("properties") else { continue };
-                if let Value::Object(properties) = root.entry("properties").or_insert_with(|| Map::new().into()) {
+                let Some(Value::Object(named)) = branch.get("properties") else { continue };
+                if let Value::Object(properties) = root.to_mut().entry("properties").or_insert_with(|| json!({})) {
                     for (name, property) in named {
-                        properties.entry(name).or_insert(property);
+                        properties.entry(name.as_str()).or_insert_with(|| property.clone());
                     }
                 }
             }
         }
-        self.tell_rules(&mut root, told);
-        root.entry("properties").or_insert_with(|| Map::new().into());
+        self.tell_rules(&root, told);
+        if !root.contains_key("properties") {
+            root.to_mut().insert("properties".to_owned(), json!({}));
+        }
         let mut out = self.object(&root, told, Place::Root)?.ok_or_else(|| self.refusal("no arguments fit"))?;
-        if let Some(description) = root.remove("description") {
-            out.insert("description".to_owned(), description);
+        if let Some(description) = root.get("description") {
+            out.insert("description".to_owned(), description.clone());
         }
         Ok(out)
     }
@@ -115,7 +119,7 @@ impl Narrower<'_> {
         let map = match schema {
             Value::Object(map) => unwrapped(map),
             Value::Bool(false) => return Ok(None),
-            _ => Map::new(),
+            _ => Cow::default(),
         };
         if is_never(&map) {
             return Ok(None);
@@ -126,28 +130,31 @@ impl Narrower<'_> {
         fitted
     }
 
-    fn read(&mut self, map: Map<String, Value>) -> Result<Option<Map<String, Value>>, Refusal> {
+    fn read(&mut self, map: Cow<'_, Map<String, Value>>) -> Result<Option<Map<String, Value>>, Refusal> {
         if self.has_references()
             && let Some(reference) = map.get("$ref")
         {
             let pointer = self.resolve(reference)?.0;
             let has_rules = map.keys().any(|key| is_rule(key));
             if !has_rules || self.open.contains(&pointer) {
-                return self.reference(pointer, map).map(Some);
+                return self.reference(pointer, &map).map(Some);
             }
         }
         let mut told = Vec::new();
-        let mut map = self.flatten(map, &mut told)?;
+        let map = self.flatten(map, &mut told)?;
         if is_never(&map) {
             return Ok(None);
         }
-        self.tell_rules(&mut map, &mut told);
-        let about = About::take(&mut map, told);
+        self.tell_rules(&map, &mut told);
+        let about = About::of(&map, told);
         let mut told = Vec::new();
-        let choice = ["anyOf", "oneOf"].into_iter().find_map(|keyword| Some((keyword, map.remove(keyword)?)));
+        let choice = map.iter().find_map(|(keyword, branches)| {
+            let is_choice = matches!(keyword.as_str(), "anyOf" | "oneOf");
+            Some((keyword.as_str(), branches.as_array().filter(|_| is_choice)?))
+        });
         let fitted = match choice {
-            Some((keyword, Value::Array(branches))) => self.choice(keyword, &branches, map)?,
-            _ => self.typed(&map, &mut told)?,
+            Some((keyword, branches)) => self.choice(keyword, branches, beside(&map, keyword))?,
+            None => self.typed(&map, &mut told)?,
         };
         Ok(fitted.map(|fitted| about.write(fitted, told)))
     }
@@ -159,22 +166,23 @@ impl Narrower<'_> {
         told: &mut Vec<String>,
     ) -> Result<Option<Map<String, Value>>, Refusal> {
         let values = map.get("enum").and_then(Value::as_array);
-        let Some(mut all) = kinds::of(map) else { return self.anything().map(Some) };
-        let is_nullable = all.contains(&Kind::Null);
-        all.retain(|kind| *kind != Kind::Null);
-        let mut fitted = Vec::new();
-        for kind in &all {
+        let Some(all) = kinds::of(map) else { return self.anything().map(Some) };
+        let mut fitted: Option<Map<String, Value>> = None;
+        let mut others = Vec::new();
+        for kind in all.without(Kind::Null).iter() {
             let values = values.map(|values| values.iter().filter(|value| kind.has(value)).cloned().collect());
-            fitted.extend(self.one(*kind, values, map, told)?);
+            match self.one(kind, values, map, told)? {
+                Some(other) if fitted.is_some() => others.push(other),
+                one => fitted = fitted.or(one),
+            }
         }
-        let null = || Kind::Null.schema();
-        Ok(match (fitted.len(), is_nullable) {
-            (0, false) => None,
-            (0, true) => Some(null()),
-            (1, false) => fitted.pop(),
-            (1, true) => fitted.pop().map(nullable),
-            (_, false) => Some(any_of(fitted)),
-            (_, true) => Some(any_of(fitted.into_iter().chain([null()]).collect())),
+        if !others.is_empty() {
+            fitted = Some(any_of(fitted.into_iter().chain(others).collect()));
+        }
+        Ok(match fitted {
+            Some(fitted) if all.has(Kind::Null) => Some(nullable(fitted)),
+            None if all.has(Kind::Null) => Some(Kind::Null.schema()),
+            fitted => fitted,
         })
     }
 
@@ -209,16 +217,15 @@ impl Narrower<'_> {
         Ok(any_of(kinds.into_iter().map(Kind::schema).collect()))
     }
 
-    /// Takes the rules that the subset does not have.
-    fn tell_rules(&mut self, map: &mut Map<String, Value>, told: &mut Vec<String>) {
-        if let Some(told_so) = words::condition(map) {
-            told.push(told_so);
-            self.lose("`if` is not known there");
-        }
-        for keyword in RULES {
-            if let Some(rule) = map.remove(*keyword) {
-                told.push(words::rule(keyword, &rule));
+    /// Tells the rules that no subset has.
+    fn tell_rules(&mut self, map: &Map<String, Value>, told: &mut Vec<String>) {
+        for (keyword, rule) in map {
+            if RULES.contains(&keyword.as_str()) {
+                told.push(words::rule(keyword, rule));
                 self.lose(format!("`{keyword}` is not known there"));
+            } else if keyword == "if" {
+                told.extend(words::condition(map));
+                self.lose("`if` is not known there");
             }
         }
     }
@@ -227,7 +234,11 @@ impl Narrower<'_> {
     fn below<T>(&mut self, segment: &str, work: impl FnOnce(&mut Self) -> T) -> T {
         let length = self.path.len();
         self.path.push('/');
-        self.path.push_str(&segment.replace('~', "~0").replace('/', "~1"));
+        if segment.contains(['~', '/']) {
+            self.path.push_str(&segment.replace('~', "~0").replace('/', "~1"));
+        } else {
+            self.path.push_str(segment);
+        }
         let done = work(self);
         self.path.truncate(length);
         done
@@ -269,17 +280,22 @@ struct About {
 }
 
 impl About {
-    fn take(map: &mut Map<String, Value>, told: Vec<String>) -> Self {
-        let description = map.get("description").and_then(Value::as_str).unwrap_or_default().to_owned();
-        let mut about = Self { title: map.remove("title"), description, told };
-        if let Some(default) = map.get("default").filter(|default| !default.is_null()) {
-            about.told.push(format!("Default: {}.", words::json(default)));
+    fn of(map: &Map<String, Value>, told: Vec<String>) -> Self {
+        let mut about = Self { title: None, description: String::new(), told };
+        for (key, value) in map {
+            match (key.as_str(), value) {
+                ("title", Value::String(_)) => about.title = Some(value.clone()),
+                ("description", Value::String(text)) => about.description.clone_from(text),
+                ("default", default) if !default.is_null() => {
+                    about.told.push(format!("Default: {}.", words::json(default)));
+                }
+                ("examples", Value::Array(examples)) => {
+                    let examples: Vec<_> = examples.iter().map(words::json).collect();
+                    about.told.push(format!("For example: {}.", examples.join(", ")));
+                }
+                _ => {}
+            }
         }
-        if let Some(Value::Array(examples)) = map.get("examples") {
-            let examples: Vec<_> = examples.iter().map(words::json).collect();
-            about.told.push(format!("For example: {}.", examples.join(", ")));
-        }
-        map.retain(|key, _| is_rule(key));
         about
     }
 
@@ -298,7 +314,7 @@ impl About {
         if let Some(Value::String(inner)) = fitted.get("description") {
             description = if description.is_empty() { inner.clone() } else { format!("{description} {inner}") };
         }
-        fitted.extend(self.title.filter(Value::is_string).map(|title| ("title".to_owned(), title)));
+        fitted.extend(self.title.map(|title| ("title".to_owned(), title)));
         if !description.is_empty() {
             fitted.insert("description".to_owned(), description.into());
         }
@@ -307,21 +323,25 @@ impl About {
 }
 
 /// A schema that is nothing but one part of `allOf`, as that part.
-fn unwrapped(map: &Map<String, Value>) -> Map<String, Value> {
-    let mut map = map.clone();
+fn unwrapped(map: &Map<String, Value>) -> Cow<'_, Map<String, Value>> {
+    let mut map = Cow::Borrowed(map);
     for _ in 0..limits::JSON_DEPTH_MAX {
-        let is_alone = !map.keys().any(|key| key == "$ref" || key != "allOf" && is_rule(key));
-        match map.get("allOf").and_then(Value::as_array).map(Vec::as_slice) {
-            Some([Value::Object(only)]) if is_alone => {
-                let mut inner = only.clone();
-                map.remove("allOf");
-                inner.append(&mut map);
-                map = inner;
-            }
-            _ => break,
+        let Some([Value::Object(only)]) = map.get("allOf").and_then(Value::as_array).map(Vec::as_slice) else { break };
+        if map.keys().any(|key| key == "$ref" || key != "allOf" && is_rule(key)) {
+            break;
         }
+        let mut inner = only.clone();
+        inner.extend(map.iter().filter(|(key, _)| *key != "allOf").map(|(key, value)| (key.clone(), value.clone())));
+        map = Cow::Owned(inner);
     }
     map
+}
+
+/// The rules that stand beside one, but for those that are told.
+fn beside(map: &Map<String, Value>, keyword: &str) -> Map<String, Value> {
+    let is_told = |key: &str| RULES.contains(&key) || matches!(key, "if" | "then" | "else");
+    let rules = map.iter().filter(|(key, _)| *key != keyword && is_rule(key) && !is_told(key));
+    rules.map(|(key, value)| (key.clone(), value.clone())).collect()
 }
 
 /// Whether a keyword says which values fit.

@@ -1,6 +1,8 @@
 //! A schema for servers that read it to the model and enforce nothing: an object with `properties` at the root, none of the
 //! keywords that they refuse there, and below it what JSON Schema says, written as the newest draft has it.
 
+use std::borrow::Cow;
+
 use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value, json};
 
@@ -12,7 +14,10 @@ const COMPOSING: &[&str] = &["anyOf", "oneOf", "allOf", "not", "enum", "const"];
 /// How many `$ref` are followed before a schema counts as one that refers to itself.
 const REFS_MAX: usize = 8;
 
-pub(super) fn fit(schema: &Value) -> Result<Fitted, Refusal> {
+pub(super) fn fit(schema: &Value) -> Result<Fitted<'_>, Refusal> {
+    if let Some(root) = schema.as_object().filter(|root| is_ready(root)) {
+        return Ok(Fitted { schema: Cow::Borrowed(root), ..Fitted::default() });
+    }
     let mut root = root(schema);
     join_parts(&mut root, schema);
     let mut properties = match root.remove("properties") {
@@ -32,7 +37,7 @@ pub(super) fn fit(schema: &Value) -> Result<Fitted, Refusal> {
         told.push(words::rule(keyword, &value));
         losses.push(lose(keyword));
     }
-    if let Some(condition) = words::condition(&mut root) {
+    if let Some(condition) = words::condition(&root) {
         told.push(condition);
         losses.push(lose("if"));
     }
@@ -40,7 +45,7 @@ pub(super) fn fit(schema: &Value) -> Result<Fitted, Refusal> {
     let mut lowered = Map::new();
     lowered.insert("type".to_owned(), json!("object"));
     lowered.insert("properties".to_owned(), Value::Object(properties));
-    root.retain(|key, _| !matches!(key.as_str(), "type" | "then" | "else"));
+    root.retain(|key, _| !matches!(key.as_str(), "type" | "if" | "then" | "else"));
     lowered.append(&mut root);
     tidy_map(&mut lowered);
     let lowered = Value::Object(lowered);
@@ -48,7 +53,13 @@ pub(super) fn fit(schema: &Value) -> Result<Fitted, Refusal> {
         return Err(Refusal::new("", format!("`$ref` leads to what cannot be told: {reference}")));
     }
     let Value::Object(schema) = lowered else { return Ok(Fitted::default()) };
-    Ok(Fitted { schema, words: told, losses, ..Fitted::default() })
+    Ok(Fitted { schema: Cow::Owned(schema), words: told, losses, ..Fitted::default() })
+}
+
+/// Whether a schema can go out as it is. Most can.
+fn is_ready(root: &Map<String, Value>) -> bool {
+    let is_refused = |key: &str| COMPOSING.contains(&key) || matches!(key, "if" | "then" | "else" | "$schema" | "$id");
+    root.get("type").is_some_and(|kind| kind == "object") && !root.keys().any(|key| is_refused(key)) && is_tidy(root)
 }
 
 /// Joins what `allOf` lists at the root with the root, where that can be said as one.
@@ -111,6 +122,11 @@ fn follow<'s>(mut schema: &'s Value, root: &'s Value) -> &'s Value {
     schema
 }
 
+/// Keywords whose values are schemas by name, schemas in a list, and one schema.
+const BY_NAME: &[&str] = &["properties", "patternProperties", "$defs", "definitions", "dependentSchemas"];
+const LISTED: &[&str] = &["anyOf", "oneOf", "allOf", "prefixItems"];
+const SINGLE: &[&str] = &["items", "not", "if", "then", "else", "contains", "propertyNames"];
+
 /// Puts right what servers refuse anywhere: an array that does not say what is in it, an object that does not say what it
 /// has, and a boolean as a schema.
 fn tidy(schema: &mut Value) {
@@ -132,16 +148,31 @@ fn tidy_map(map: &mut Map<String, Value>) {
     }
     for (key, value) in map.iter_mut() {
         match (key.as_str(), value) {
-            ("properties" | "patternProperties" | "$defs" | "definitions" | "dependentSchemas", Value::Object(all)) => {
-                all.values_mut().for_each(tidy);
-            }
-            ("anyOf" | "oneOf" | "allOf" | "prefixItems", Value::Array(all)) => all.iter_mut().for_each(tidy),
-            ("items" | "not" | "if" | "then" | "else" | "contains" | "propertyNames", schema) => tidy(schema),
+            (key, Value::Object(all)) if BY_NAME.contains(&key) => all.values_mut().for_each(tidy),
+            (key, Value::Array(all)) if LISTED.contains(&key) => all.iter_mut().for_each(tidy),
+            (key, schema) if SINGLE.contains(&key) => tidy(schema),
             // Here servers know the boolean.
             ("additionalProperties", Value::Object(map)) => tidy_map(map),
             _ => {}
         }
     }
+}
+
+/// Whether tidying would change nothing. Where there are references it is not asked.
+fn is_tidy(map: &Map<String, Value>) -> bool {
+    let is_fit = |schema: &Value| schema.as_object().is_some_and(is_tidy);
+    let is_whole = |(key, value): (&String, &Value)| match (key.as_str(), value) {
+        ("$ref", _) => false,
+        (key, Value::Object(all)) if BY_NAME.contains(&key) => all.values().all(is_fit),
+        (key, Value::Array(all)) if LISTED.contains(&key) => all.iter().all(is_fit),
+        (key, schema) if SINGLE.contains(&key) => is_fit(schema),
+        ("additionalProperties", Value::Object(map)) => is_tidy(map),
+        _ => true,
+    };
+    !drafts::is_old(map)
+        && (!may_be(map, "array") || map.contains_key("items"))
+        && (!may_be(map, "object") || map.contains_key("properties"))
+        && map.iter().all(is_whole)
 }
 
 /// Whether a schema names a type.

@@ -20,14 +20,11 @@ pub(super) fn rule(keyword: &str, value: &Value) -> String {
     }
 }
 
-/// Takes a condition out of a schema, and says it.
-pub(super) fn condition(map: &mut Map<String, Value>) -> Option<String> {
-    let condition = map.remove("if")?;
-    let mut rule = Map::from_iter([("if".to_owned(), condition)]);
-    for keyword in ["then", "else"] {
-        rule.extend(map.remove(keyword).map(|branch| (keyword.to_owned(), branch)));
-    }
-    Some(format!("Must also satisfy {}.", json(&Value::Object(rule))))
+/// The condition of a schema, if it has one.
+pub(super) fn condition(map: &Map<String, Value>) -> Option<String> {
+    map.get("if")?;
+    let parts = ["if", "then", "else"].into_iter().filter_map(|key| Some((key.to_owned(), map.get(key)?.clone())));
+    Some(format!("Must also satisfy {}.", json(&Value::Object(parts.collect()))))
 }
 
 /// A limit of one value.

@@ -1,7 +1,10 @@
-//! One tool as JSON of a dialect.
+//! Tools as JSON of a dialect.
 
-use serde_json::{Map, Value, json};
-use tollgate_types::{Grammar, TextInput};
+use std::borrow::Cow;
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+use tollgate_types::Grammar;
 
 use super::target::{GeminiSchema, Target};
 use super::{Form, Names, Offered};
@@ -11,100 +14,136 @@ use crate::fit::Fitted;
 /// A grammar that only words can tell.
 const GRAMMAR_CHARS_TOLD_MAX: usize = 2_000;
 
+type Schema = Map<String, Value>;
+
+/// The value of `tools`.
+#[derive(Serialize)]
+#[serde(untagged)]
+pub(super) enum Tools<'a> {
+    Listed(&'a [Tool<'a>]),
+    Declared([Declarations<'a>; 1]),
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Declarations<'a> {
+    function_declarations: &'a [Tool<'a>],
+}
+
+impl<'a> Tools<'a> {
+    pub(super) fn of(dialect: Dialect, tools: &'a [Tool<'a>]) -> Self {
+        match dialect {
+            Dialect::Gemini if !tools.is_empty() => Self::Declared([Declarations { function_declarations: tools }]),
+            Dialect::Chat | Dialect::Responses | Dialect::Anthropic | Dialect::Gemini => Self::Listed(tools),
+        }
+    }
+}
+
+/// One tool, in the words of its dialect.
+#[derive(Serialize, Default)]
+pub(super) struct Tool<'a> {
+    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
+    kind: Option<&'static str>,
+    #[serde(flatten)]
+    flat: Option<Described<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    function: Option<Described<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    custom: Option<Described<'a>>,
+}
+
+#[derive(Serialize, Default)]
+struct Described<'a> {
+    name: Cow<'a, str>,
+    description: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parameters: Option<&'a Schema>,
+    #[serde(rename = "parametersJsonSchema", skip_serializing_if = "Option::is_none")]
+    json_schema: Option<&'a Schema>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    input_schema: Option<&'a Schema>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    strict: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    format: Option<Format<'a>>,
+}
+
+/// The grammar of a free text. Chat has it one level deeper than Responses.
+#[derive(Serialize)]
+#[serde(tag = "type", rename = "grammar")]
+struct Format<'a> {
+    #[serde(flatten)]
+    flat: Option<Rules<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    grammar: Option<Rules<'a>>,
+}
+
+#[derive(Serialize)]
+struct Rules<'a> {
+    syntax: &'static str,
+    definition: &'a str,
+}
+
 impl Offered<'_> {
     /// The tool as an element of `tools`, for Gemini of `functionDeclarations`.
-    pub(super) fn print(self, target: &Target, names: &Names) -> Value {
-        let name = names.on_wire(&self.definition.name).into_owned();
-        let mut description = self.definition.full_description();
-        match self.form {
-            Form::Text => custom(target.dialect, name, description, self.definition.text_input.as_ref()),
+    pub(super) fn print<'a>(&'a self, target: &Target, names: &'a Names) -> Tool<'a> {
+        let name = names.on_wire(&self.definition.name);
+        let description = self.definition.full_description();
+        let grammar = self.definition.text_input.as_ref().and_then(|input| input.grammar.as_ref());
+        match &self.form {
+            Form::Text => custom(target.dialect, Described { name, description, ..Described::default() }, grammar),
             Form::Function(fitted) => {
-                let grammar = self.definition.text_input.as_ref().and_then(|input| input.grammar.as_ref());
+                let mut described = Described { name, description, ..Described::default() };
                 for word in fitted.words.iter().cloned().chain(grammar.map(told)) {
-                    description.push(' ');
-                    description.push_str(&word);
+                    described.description.push(' ');
+                    described.description.push_str(&word);
                 }
-                function(target, name, description, fitted)
+                function(target, described, fitted)
             }
         }
     }
 }
 
-/// The tools as the value of `tools`.
-pub(super) fn wrap(dialect: Dialect, tools: Vec<Value>) -> Value {
-    match dialect {
-        Dialect::Gemini if !tools.is_empty() => json!([{ "functionDeclarations": tools }]),
-        Dialect::Chat | Dialect::Responses | Dialect::Anthropic | Dialect::Gemini => Value::Array(tools),
-    }
-}
-
-fn function(target: &Target, name: String, description: String, fitted: Fitted) -> Value {
-    let Fitted { schema, is_strict, .. } = fitted;
-    let is_empty = schema.get("properties").and_then(Value::as_object).is_none_or(Map::is_empty);
-    let mut tool = Map::new();
+fn function<'a>(target: &Target, mut tool: Described<'a>, fitted: &'a Fitted<'_>) -> Tool<'a> {
+    let schema: &Schema = &fitted.schema;
+    let strict = fitted.is_strict.then_some(true);
     match target.dialect {
         Dialect::Chat => {
-            let mut function = json!({ "name": name, "description": description, "parameters": schema });
-            // Compatible servers may not know the word.
-            if is_strict && let Value::Object(function) = &mut function {
-                function.insert("strict".into(), true.into());
-            }
-            tool.insert("type".into(), "function".into());
-            tool.insert("function".into(), function);
+            // Compatible servers may not know `strict`: it is said where it holds.
+            let tool = Described { parameters: Some(schema), strict, ..tool };
+            Tool { kind: Some("function"), function: Some(tool), ..Tool::default() }
         }
         Dialect::Responses => {
-            tool.insert("type".into(), "function".into());
-            tool.insert("name".into(), name.into());
-            tool.insert("description".into(), description.into());
-            tool.insert("parameters".into(), Value::Object(schema));
             // Unsaid, the server tries strictness of its own.
-            tool.insert("strict".into(), is_strict.into());
+            let tool = Described { parameters: Some(schema), strict: Some(fitted.is_strict), ..tool };
+            Tool { kind: Some("function"), flat: Some(tool), ..Tool::default() }
         }
         Dialect::Anthropic => {
-            tool.insert("name".into(), name.into());
-            tool.insert("description".into(), description.into());
-            tool.insert("input_schema".into(), Value::Object(schema));
-            if is_strict {
-                tool.insert("strict".into(), true.into());
-            }
+            let tool = Described { input_schema: Some(schema), strict, ..tool };
+            Tool { flat: Some(tool), ..Tool::default() }
         }
         Dialect::Gemini => {
-            tool.insert("name".into(), name.into());
-            tool.insert("description".into(), description.into());
-            let key = match target.gemini {
-                GeminiSchema::Json => "parametersJsonSchema",
-                GeminiSchema::OpenApi => "parameters",
-            };
             // It refuses an object without properties.
-            if !is_empty {
-                tool.insert(key.into(), Value::Object(schema));
+            let schema = Some(schema).filter(|schema| schema.get("properties") != Some(&Value::Object(Map::new())));
+            match target.gemini {
+                GeminiSchema::Json => tool.json_schema = schema,
+                GeminiSchema::OpenApi => tool.parameters = schema,
             }
+            Tool { flat: Some(tool), ..Tool::default() }
         }
     }
-    Value::Object(tool)
 }
 
-/// A tool of free text. Chat has what Responses has one level deeper, the grammar too.
-fn custom(dialect: Dialect, name: String, description: String, input: Option<&TextInput>) -> Value {
-    let mut custom = Map::new();
-    custom.insert("name".into(), name.into());
-    custom.insert("description".into(), description.into());
-    if let Some(Grammar { syntax, definition }) = input.and_then(|input| input.grammar.as_ref()) {
-        let grammar = json!({ "syntax": syntax.as_str(), "definition": definition });
-        let format = match (dialect, grammar) {
-            (Dialect::Responses, Value::Object(mut grammar)) => {
-                grammar.insert("type".into(), "grammar".into());
-                Value::Object(grammar)
-            }
-            (_, grammar) => json!({ "type": "grammar", "grammar": grammar }),
-        };
-        custom.insert("format".into(), format);
-    }
+/// A tool of free text.
+fn custom<'a>(dialect: Dialect, tool: Described<'a>, grammar: Option<&'a Grammar>) -> Tool<'a> {
+    let rules = grammar.map(|grammar| Rules { syntax: grammar.syntax.as_str(), definition: &grammar.definition });
+    let kind = Some("custom");
     if dialect == Dialect::Responses {
-        custom.insert("type".into(), "custom".into());
-        return Value::Object(custom);
+        let format = rules.map(|rules| Format { flat: Some(rules), grammar: None });
+        return Tool { kind, flat: Some(Described { format, ..tool }), ..Tool::default() };
     }
-    json!({ "type": "custom", "custom": custom })
+    let format = rules.map(|rules| Format { flat: None, grammar: Some(rules) });
+    Tool { kind, custom: Some(Described { format, ..tool }), ..Tool::default() }
 }
 
 fn told(grammar: &Grammar) -> String {

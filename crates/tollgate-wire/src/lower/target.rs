@@ -105,7 +105,7 @@ impl StrictBudget {
     }
 
     /// Takes a schema's share, or says what there is too little of.
-    pub(super) fn take(&mut self, fitted: Fitted) -> Result<Fitted, Refusal> {
+    pub(super) fn take<'s>(&mut self, fitted: Fitted<'s>) -> Result<Fitted<'s>, Refusal> {
         let left = |left: usize, share: usize, what: &str| {
             let why = || format!("the strict tools of one request have too many {what} together");
             left.checked_sub(share).ok_or_else(|| Refusal::new("", why()))

@@ -3,7 +3,8 @@
 use serde_json::{Map, Value, json};
 
 use super::{Narrower, any_of};
-use crate::fit::{Refusal, kinds};
+use crate::fit::Refusal;
+use crate::fit::kinds::{self, Kind, Kinds};
 
 /// Branches of which it is asked whether they exclude each other.
 const BRANCHES_COMPARED_MAX: usize = 64;
@@ -60,9 +61,10 @@ impl Narrower<'_> {
 
 /// Whether no value fits both: their types differ, or what a property that both require must be.
 fn are_apart(one: &Map<String, Value>, other: &Map<String, Value>) -> bool {
-    let kinds = (kinds::said(one), kinds::said(other));
-    if let (Some(one), Some(other)) = &kinds
-        && !one.iter().any(|kind| other.iter().any(|second| kind.overlaps(*second)))
+    let said = |map: &Map<String, Value>| map.get("type").map(kinds::said);
+    let kinds = (said(one), said(other));
+    if let (Some(one), Some(other)) = kinds
+        && one.and(other) == Kinds::default()
     {
         return true;
     }
@@ -70,8 +72,8 @@ fn are_apart(one: &Map<String, Value>, other: &Map<String, Value>) -> bool {
         return !one.iter().any(|value| other.contains(value));
     }
     // A property says nothing of what is no object.
-    let are_objects = matches!(&kinds, (Some(one), Some(other)) if [one, other].iter().all(|kinds| kinds[..] == [kinds::Kind::Object]));
-    let properties = |map: &Map<String, Value>| map.get("properties").and_then(Value::as_object).cloned();
+    let objects = Some(Kinds::only(Kind::Object));
+    let are_objects = kinds == (objects, objects);
     let (Some(mine), Some(theirs)) = (properties(one), properties(other)) else { return false };
     let requires = |map: &Map<String, Value>, name: &str| {
         map.get("required").and_then(Value::as_array).is_some_and(|all| all.iter().any(|one| one == name))
@@ -84,6 +86,10 @@ fn are_apart(one: &Map<String, Value>, other: &Map<String, Value>) -> bool {
             };
             requires(one, name) && requires(other, name) && !mine.iter().any(|value| theirs.contains(value))
         })
+}
+
+fn properties(map: &Map<String, Value>) -> Option<&Map<String, Value>> {
+    map.get("properties").and_then(Value::as_object)
 }
 
 /// The values that a schema lists.

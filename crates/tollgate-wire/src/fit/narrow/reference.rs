@@ -1,9 +1,11 @@
 //! What stands elsewhere in the schema, and what is joined from several places.
 
+use std::borrow::Cow;
+
 use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value, json};
 
-use super::{ANNOTATIONS, About, Narrower, is_never, is_rule};
+use super::{ANNOTATIONS, About, Narrower, beside, is_never, is_rule};
 use crate::fit::join::{self, Joined};
 use crate::fit::{Refusal, Subset, drafts, words};
 
@@ -35,18 +37,18 @@ impl<'s> Narrower<'s> {
     pub(super) fn reference(
         &mut self,
         pointer: String,
-        mut map: Map<String, Value>,
+        map: &Map<String, Value>,
     ) -> Result<Map<String, Value>, Refusal> {
         if self.subset == Subset::AnthropicStrict && self.open.contains(&pointer) {
             return Err(self.refusal("the schema contains itself"));
         }
-        map.remove("$ref");
         let mut told = Vec::new();
-        self.tell_rules(&mut map, &mut told);
-        let about = About::take(&mut map, told);
+        self.tell_rules(map, &mut told);
+        let about = About::of(map, told);
         let mut told = Vec::new();
-        if !map.is_empty() {
-            told.push(words::rule("allOf", &Value::Object(map)));
+        let rules = beside(map, "$ref");
+        if !rules.is_empty() {
+            told.push(words::rule("allOf", &Value::Object(rules)));
             self.lose("nothing can be asked beside a `$ref`");
         }
         let reference = match self.named.get(&pointer) {
@@ -82,24 +84,23 @@ impl<'s> Narrower<'s> {
     }
 
     /// What a schema asks itself, by `$ref` and by `allOf`, as one. What cannot be joined is told.
-    pub(super) fn flatten(
+    pub(super) fn flatten<'v>(
         &mut self,
-        mut map: Map<String, Value>,
+        map: Cow<'v, Map<String, Value>>,
         told: &mut Vec<String>,
-    ) -> Result<Map<String, Value>, Refusal> {
+    ) -> Result<Cow<'v, Map<String, Value>>, Refusal> {
         self.count()?;
-        if map.keys().any(|key| matches!(key.as_str(), "$dynamicRef" | "$recursiveRef")) {
+        let has = |keywords: &[&str]| map.keys().any(|key| keywords.contains(&key.as_str()));
+        if has(&["$dynamicRef", "$recursiveRef"]) {
             return Err(self.refusal("a reference depends on where it is read from"));
         }
-        drafts::renew(&mut map);
-        map.retain(|keyword, _| keyword == "$ref" || is_rule(keyword) || ANNOTATIONS.contains(&keyword.as_str()));
-        if let Some(value) = map.remove("const") {
-            map = match join::join(map, Map::from_iter([("enum".to_owned(), json!([value]))])) {
-                Joined::Whole(map) => map,
-                Joined::Never | Joined::Apart(_) => return Ok(never()),
-            };
+        if !has(&["$ref", "allOf", "const"]) && !drafts::is_old(&map) {
+            return Ok(map);
         }
+        let mut map = asking(map.into_owned());
+        drafts::renew(&mut map);
         let mut others = Vec::new();
+        others.extend(map.remove("const").map(|value| json!({ "enum": [value] })));
         if let Some(reference) = map.remove("$ref") {
             others.push(self.enter(&reference)?);
         }
@@ -108,7 +109,7 @@ impl<'s> Narrower<'s> {
         }
         for other in others {
             let other = match other {
-                Value::Object(other) => self.flatten(other, told)?,
+                Value::Object(other) => asking(self.flatten(Cow::Owned(other), told)?.into_owned()),
                 Value::Bool(false) => return Ok(never()),
                 _ => continue,
             };
@@ -125,7 +126,7 @@ impl<'s> Narrower<'s> {
                 }
             };
         }
-        Ok(map)
+        Ok(Cow::Owned(map))
     }
 
     /// What a reference means, to be written in its place. Where that would never end it is cut.
@@ -146,7 +147,14 @@ impl<'s> Narrower<'s> {
     }
 }
 
+/// A schema without what neither asks nor tells anything.
+fn asking(mut map: Map<String, Value>) -> Map<String, Value> {
+    let is_read = |key: &str| key == "$ref" || is_rule(key) || ANNOTATIONS.contains(&key);
+    map.retain(|key, _| is_read(key));
+    map
+}
+
 /// A schema that nothing fits.
-fn never() -> Map<String, Value> {
-    Map::from_iter([("not".to_owned(), json!({}))])
+fn never() -> Cow<'static, Map<String, Value>> {
+    Cow::Owned(Map::from_iter([("not".to_owned(), json!({}))]))
 }

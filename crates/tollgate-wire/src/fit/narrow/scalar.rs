@@ -1,5 +1,7 @@
 //! Texts, numbers and booleans.
 
+use std::borrow::Cow;
+
 use serde_json::{Map, Value};
 
 use super::Narrower;
@@ -39,7 +41,7 @@ impl Narrower<'_> {
     }
 
     fn number(&mut self, kind: Kind, map: &Map<String, Value>, out: &mut Map<String, Value>, told: &mut Vec<String>) {
-        let mut map = map.clone();
+        let mut map = Cow::Borrowed(map);
         if self.subset == Subset::GeminiOpenApi && kind == Kind::Integer {
             include(&mut map, "exclusiveMinimum", "minimum", |n| n.checked_add(1), i64::max);
             include(&mut map, "exclusiveMaximum", "maximum", |n| n.checked_sub(1), i64::min);
@@ -70,10 +72,9 @@ impl Narrower<'_> {
         out: &mut Map<String, Value>,
         told: &mut Vec<String>,
     ) {
-        for keyword in keywords {
-            let Some(value) = map.get(*keyword) else { continue };
+        for (keyword, value) in map.iter().filter(|(keyword, _)| keywords.contains(&keyword.as_str())) {
             if has_limit(self.subset, keyword, value) {
-                out.insert((*keyword).to_owned(), value.clone());
+                out.insert(keyword.clone(), value.clone());
             } else if *value != Value::Bool(false) {
                 told.push(words::limit(keyword, value));
                 self.lose(format!("`{keyword}` is not known there"));
@@ -115,7 +116,7 @@ fn has_limit(subset: Subset, keyword: &str, value: &Value) -> bool {
 
 /// Says the limit of an integer as one that is included.
 fn include(
-    map: &mut Map<String, Value>,
+    map: &mut Cow<'_, Map<String, Value>>,
     exclusive: &str,
     inclusive: &str,
     next: fn(i64) -> Option<i64>,
@@ -129,6 +130,6 @@ fn include(
             None => return,
         },
     };
-    map.remove(exclusive);
-    map.insert(inclusive.to_owned(), limit.into());
+    map.to_mut().remove(exclusive);
+    map.to_mut().insert(inclusive.to_owned(), limit.into());
 }
