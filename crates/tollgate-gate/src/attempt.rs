@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use jiff::Timestamp;
 use serde_json::Value;
 use tollgate_catalog::Entry as CatalogEntry;
 use tollgate_ledger::{Abridged, DecisionRef, Durability, Entry, Event, LedgerError, ToolRef, abridge};
@@ -24,6 +25,8 @@ use crate::watch::{Ended, Watch};
 /// One trip through the gate.
 pub(crate) struct Attempt {
     pub(crate) id: AttemptId,
+    /// When it was asked for.
+    pub(crate) asked: Timestamp,
     pub(crate) caller: Arc<Caller>,
     pub(crate) call_id: CallId,
     /// The same as records say it: whoever asks may write anything there.
@@ -105,7 +108,8 @@ impl Attempt {
         began: Duration,
         arguments: Received<'_>,
     ) -> Result<Self, LedgerError> {
-        let id = AttemptId::new(uuid_v7(gate.clock.now()));
+        let asked = gate.clock.now();
+        let id = AttemptId::new(uuid_v7(asked));
         let call_id = if call.id.as_str().is_empty() { CallId::new(id.as_str()) } else { call.id.clone() };
         let recorded_id = match gate.redactor.text(call_id.as_str()) {
             Cow::Borrowed(_) => call_id.clone(),
@@ -114,6 +118,7 @@ impl Attempt {
         let attempt = Self {
             watch: Watch::begin(gate, &id, call, began),
             id,
+            asked,
             caller,
             call_id,
             recorded_id,

@@ -211,7 +211,8 @@ impl Operator {
         self.ledger.append(vec![entry], Durability::Strict).await?;
         match verdict {
             Verdict::Done => {
-                self.store.fulfil(one.attempt.clone(), stored::encode(&settled_as_done()), self.clock.now()).await?;
+                let told = stored::encode(&settled_as_done());
+                self.store.fulfil_settled(one.attempt.clone(), told, self.clock.now()).await?;
                 self.store.keep_spent(one.attempt.clone(), None).await?;
             }
             Verdict::Failed => {

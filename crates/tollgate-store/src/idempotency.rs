@@ -67,24 +67,26 @@ pub enum Reservation {
 
 /// Keys that are forgotten at one time, so that no call waits for long.
 const FORGOTTEN_AT_ONCE_MAX: u32 = 1_000;
-/// Which keys count. An open one outlives its time, and so does one on which a session still waits: forgetting it could do
-/// a thing twice.
-const STANDS: &str = "(outcome is null or expires > ?1 or exists \
-    (select 1 from session_calls c where c.key = idempotency.key and c.outcome is null))";
+/// Which keys count. An open one outlives its time, and so does one on which a session still waits, and one of an attempt
+/// whose outcome nobody has settled: forgetting it could do a thing twice.
+const STANDS: &str = "(outcome is null or expires > ?1 \
+    or exists (select 1 from session_calls c where c.key = idempotency.key and c.outcome is null) \
+    or exists (select 1 from unsettled u where u.attempt = idempotency.attempt))";
 
 impl Store {
-    /// Takes the keys for a call, or says what stands under them.
+    /// Takes the keys for a call that was asked for then, or says what stands under them. What has grown old since still
+    /// stands: a call that waited for the first one is told its answer, however long that took.
     ///
     /// # Errors
     /// [`StoreError::Limit`] when the caller has too many keys for the tool, or the store fails.
-    pub async fn reserve(&self, new: NewReservation, now: Timestamp) -> Result<Reservation, StoreError> {
+    pub async fn reserve(&self, new: NewReservation, asked: Timestamp) -> Result<Reservation, StoreError> {
         self.with(move |connection| {
             let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            forget_old(&transaction, now)?;
-            let standing = standing(&transaction, &new.keys, &new.digest, now)?;
+            forget_old(&transaction, asked)?;
+            let standing = standing(&transaction, &new.keys, &new.digest, asked)?;
             if standing == Reservation::Fresh {
                 for key in &new.keys {
-                    take(&transaction, key, &new, now)?;
+                    take(&transaction, key, &new, asked)?;
                 }
             }
             transaction.commit()?;
@@ -93,7 +95,7 @@ impl Store {
         .await
     }
 
-    /// What stands under the keys; nothing is taken.
+    /// What stood under the keys when a call was asked for; nothing is taken.
     ///
     /// # Errors
     /// When the store fails.
@@ -101,9 +103,9 @@ impl Store {
         &self,
         keys: Vec<ReservationKey>,
         digest: Digest,
-        now: Timestamp,
+        asked: Timestamp,
     ) -> Result<Reservation, StoreError> {
-        self.with(move |connection| standing(connection, &keys, &digest, now)).await
+        self.with(move |connection| standing(connection, &keys, &digest, asked)).await
     }
 
     /// Takes open keys over from an attempt whose outcome nobody knows, for another that makes the same call again. False
@@ -150,6 +152,23 @@ impl Store {
         .await
     }
 
+    /// Keeps the keys of an attempt that somebody has settled: with the answer that stands there already, else with this one.
+    /// From now on they grow old.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn fulfil_settled(&self, attempt: AttemptId, outcome: String, now: Timestamp) -> Result<(), StoreError> {
+        self.with(move |connection| {
+            connection.execute(
+                "update idempotency set outcome = coalesce(outcome, ?2), expires = max(expires, ?3 + expires - created) \
+                 where attempt = ?1",
+                params![attempt.as_str(), outcome, now.as_microsecond()],
+            )?;
+            Ok(())
+        })
+        .await
+    }
+
     /// Puts another answer in the place of the one that stands under the keys of `attempt`, if one does.
     ///
     /// # Errors
@@ -180,11 +199,13 @@ impl Store {
 }
 
 fn forget_old(transaction: &Transaction<'_>, now: Timestamp) -> Result<(), StoreError> {
+    let grace = SignedDuration::from_millis(i64::try_from(limits::IDEMPOTENCY_GRACE_MS).unwrap_or(i64::MAX));
+    let long_ago = now.saturating_sub(grace).unwrap_or(Timestamp::MIN);
     let sql = format!(
         "delete from idempotency where rowid in (select rowid from idempotency where outcome is not null \
          and expires <= ?1 and not {STANDS} limit {FORGOTTEN_AT_ONCE_MAX})"
     );
-    transaction.prepare_cached(&sql)?.execute(params![now.as_microsecond()])?;
+    transaction.prepare_cached(&sql)?.execute(params![long_ago.as_microsecond()])?;
     Ok(())
 }
 
@@ -196,10 +217,11 @@ fn take(
 ) -> Result<(), StoreError> {
     let most = limits::IDEMPOTENCY_KEYS_MAX;
     let sql = format!(
-        "select count(*) from (select 1 from idempotency where subject = ?1 and tenant = ?2 and tool = ?3 limit {most})"
+        "select count(*) from (select 1 from idempotency where subject = ?1 and tenant = ?2 and tool = ?3 \
+         and (outcome is null or expires > ?4) limit {most})"
     );
-    let count: u32 =
-        transaction.prepare_cached(&sql)?.query_row(params![key.subject, key.tenant, key.tool], |row| row.get(0))?;
+    let values = params![key.subject, key.tenant, key.tool, now.as_microsecond()];
+    let count: u32 = transaction.prepare_cached(&sql)?.query_row(values, |row| row.get(0))?;
     if count >= most {
         let message = format!("{most} idempotency keys of this caller for `{}` are remembered already", key.tool);
         return Err(StoreError::Limit(message));

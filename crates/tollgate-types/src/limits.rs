@@ -221,6 +221,9 @@ pub const INTERVENTION_RESULT_BYTES_MAX: usize = 1024 * 1024;
 pub const APPROVALS_OPEN_MAX: usize = 1_000;
 /// How long an idempotency key is remembered after its first call ended, unless the tool says otherwise.
 pub const IDEMPOTENCY_TTL_MS: u64 = 24 * 60 * 60 * 1000;
+/// How long a key that has grown old still counts for calls that were asked for before that, and the longest that such a
+/// call may wait for it, as on a machine that slept.
+pub const IDEMPOTENCY_GRACE_MS: u64 = 24 * 60 * 60 * 1000;
 /// The shortest time that a tool may ask for.
 pub const IDEMPOTENCY_TTL_MS_MIN: u64 = 1_000;
 /// The longest: what was kept of a long result can be read for as long.

@@ -131,13 +131,18 @@ impl Waiting<'_> {
 
     async fn look(&self, wanted: Wanted) -> Result<Reservation, Stop> {
         let gate = self.trip.gate.inner();
-        let (keys, digest, now) = (self.keys.clone(), self.judged.digest().clone(), gate.clock.now());
+        let (keys, digest, asked) = (self.keys.clone(), self.judged.digest().clone(), self.trip.attempt.asked);
+        let waited = gate.clock.now().duration_since(asked);
+        if waited.as_millis() >= i128::from(limits::IDEMPOTENCY_GRACE_MS) {
+            let message = "it waited for more than a day, and what stood under its idempotency key may be forgotten";
+            return Err(cancelled(message));
+        }
         let standing = match wanted {
-            Wanted::Look => gate.store.reservation(keys, digest, now).await,
+            Wanted::Look => gate.store.reservation(keys, digest, asked).await,
             Wanted::Take => {
                 let ttl_ms = self.judged.entry().definition.idempotency.ttl_ms;
                 let new = NewReservation { keys, digest, attempt: self.trip.attempt.id.clone(), ttl_ms };
-                gate.store.reserve(new, now).await
+                gate.store.reserve(new, asked).await
             }
         };
         standing.map_err(|error| match error {

@@ -76,6 +76,42 @@ async fn a_key_grows_old_from_its_calls_end_and_an_open_one_never() {
     assert_eq!(look(now()).await.unwrap(), open("a2"), "a clock that goes back brings nothing back");
 }
 
+/// A machine may sleep while a call waits for the first one: it is told the first one's answer, whoever cleaned up meanwhile.
+#[tokio::test]
+async fn what_grew_old_while_a_call_waited_still_stands_for_it() {
+    let (_folder, store) = folder();
+    let (second, hour) = (SignedDuration::from_secs(1), SignedDuration::from_hours(1));
+    store.reserve(new(&["k"], "d", "a1"), now()).await.unwrap();
+    end(&store, "a1", now()).await;
+    let cleaned = store.reserve(new(&["other"], "d", "b"), now() + hour).await.unwrap();
+    assert_eq!(cleaned, Reservation::Fresh);
+    assert_eq!(store.reserve(new(&["k"], "d", "a2"), now() + second).await.unwrap(), ended("a1"));
+    assert_eq!(store.reserve(new(&["k"], "d", "a3"), now() + hour).await.unwrap(), Reservation::Fresh);
+}
+
+/// The call ended, and its process died before that was on record: to everybody else its outcome is unknown.
+#[tokio::test]
+async fn a_key_whose_call_is_not_settled_does_not_grow_old() {
+    let (_folder, store) = folder();
+    let day = SignedDuration::from_hours(24);
+    store.reserve(new(&["k"], "d", "a1"), now()).await.unwrap();
+    end(&store, "a1", now()).await;
+    let one = Unsettled {
+        attempt: AttemptId::new("a1"),
+        call_id: "c1".into(),
+        tool: "pay".into(),
+        time: "2026-11-30T08:00:00Z".into(),
+        caller: "bob".into(),
+    };
+    store.take_over(&[one], &[]).unwrap();
+    let at = |time| store.reserve(new(&["k"], "d", "a2"), time);
+    assert_eq!(at(now() + day).await.unwrap(), ended("a1"));
+    store.fulfil_settled(AttemptId::new("a1"), "another end".into(), now() + day).await.unwrap();
+    store.settle(AttemptId::new("a1")).await.unwrap();
+    assert_eq!(at(now() + day).await.unwrap(), ended("a1"), "it grows old from then on, and what is known stays");
+    assert_eq!(at(now() + day + day).await.unwrap(), Reservation::Fresh);
+}
+
 #[tokio::test]
 async fn open_keys_go_from_the_unknown_to_one_other() {
     let (_folder, store) = folder();

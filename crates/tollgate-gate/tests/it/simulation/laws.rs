@@ -35,6 +35,7 @@ struct Life<'a> {
     received: Vec<&'a Value>,
     started: Vec<&'a Value>,
     ended: Vec<&'a Value>,
+    settled: Vec<&'a Value>,
 }
 
 fn lives(records: &[Value]) -> BTreeMap<&str, Life<'_>> {
@@ -46,6 +47,7 @@ fn lives(records: &[Value]) -> BTreeMap<&str, Life<'_>> {
             Some("received") => life.received.push(record),
             Some("started") => life.started.push(record),
             Some("finished" | "waiting") => life.ended.push(record),
+            Some("settled") => life.settled.push(record),
             _ => {}
         }
     }
@@ -120,12 +122,15 @@ fn happened_once(lives: &BTreeMap<&str, Life<'_>>, effects: &[String]) -> Law {
     Ok(())
 }
 
-/// Whether the first call's key had grown old when the second came.
+/// Whether the first call's key had grown old when the second came. It grows old from when it is known what came of it.
 fn is_forgotten(first: &Life<'_>, second: &Life<'_>) -> bool {
     let time = |record: &Value| record["time"].as_str().unwrap_or_default().parse::<Timestamp>().unwrap();
-    let age = time(second.received[0]).duration_since(time(first.ended[0]));
-    let is_known = first.ended[0]["outcome"]["status"] != "unknown";
-    is_known && age.as_millis() >= i128::from(limits::IDEMPOTENCY_TTL_MS)
+    let is_unknown = first.ended[0]["outcome"]["status"] == "unknown";
+    let known = if is_unknown { first.settled.last() } else { first.ended.first() };
+    known.is_some_and(|known| {
+        let age = time(second.received[0]).duration_since(time(known));
+        age.as_millis() >= i128::from(limits::IDEMPOTENCY_TTL_MS)
+    })
 }
 
 /// What wants a yes starts under one that stands before it, and no two start under the same.

@@ -12,6 +12,7 @@ use tollgate_types::{End, Outcome};
 use super::laws::{self, Told};
 use super::process::{Process, World};
 use super::story::{Step, Story};
+use crate::world::records;
 
 struct Teller<'a> {
     story: &'a Story,
@@ -187,7 +188,10 @@ impl Teller<'_> {
             last.stop();
         }
         laws::always(&self.world)?;
-        let records = laws::at_the_end(self.folder.path(), &self.world, &self.told, &unsettled)?;
+        let records = laws::at_the_end(self.folder.path(), &self.world, &self.told, &unsettled).map_err(|what| {
+            let lines: String = records(self.folder.path()).iter().map(|record| format!("  {record}\n")).collect();
+            format!("{what}\n{lines}")
+        })?;
         let mut lines: Vec<String> = records.iter().map(laws::line).collect();
         lines.push(format!("{} effects", self.world.effects.lock().unwrap().len()));
         let is_exact = !self.story.counts_both && !self.world.is_loose.load(Ordering::SeqCst);
