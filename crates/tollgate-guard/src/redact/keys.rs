@@ -169,7 +169,10 @@ fn fold(name: &str) -> String {
             if c.is_uppercase() && (after_lower || ends_acronym) {
                 folded.push(' ');
             }
-            folded.extend(c.to_lowercase());
+            match c.is_ascii() {
+                true => folded.push(c.to_ascii_lowercase()),
+                false => folded.extend(c.to_lowercase()),
+            }
         }
         previous = c;
     }

@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 use std::ops::Range;
 use std::sync::OnceLock;
 
+use aho_corasick::packed::Searcher;
 use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
@@ -22,6 +23,9 @@ const CUT: char = '…';
 const HALF_BYTES_MIN: usize = 6;
 /// Up to here the fast automaton is worth its memory (some 500 bytes for each byte of pattern).
 const FAST_PATTERN_BYTES_MAX: usize = 8 * 1024;
+/// How many forms a quick search looks for at once, and how many of these together are quicker than the automaton.
+const QUICK_FORMS_MAX: usize = 48;
+const QUICK_SEARCHES_MAX: usize = 4;
 
 /// What every percent-encoder leaves alone (RFC 3986 §2.3); what `encodeURIComponent`, path and form encoders do.
 const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
@@ -43,6 +47,8 @@ struct Known {
 }
 
 struct Search {
+    /// Say whether there is anything to look for, many bytes at once. None where the forms are too many.
+    quick: Vec<Searcher>,
     automaton: Option<AhoCorasick>,
     patterns: Vec<Pattern>,
     /// Every piece of so many bytes that a form has, sorted: the quick answer to whether a text ends in one.
@@ -84,7 +90,7 @@ impl Secrets {
     /// Where the secrets are, in order.
     pub(super) fn found(&self, text: &str) -> Vec<Range<usize>> {
         let search = self.search.get_or_init(|| Search::new(&self.known));
-        let automaton = search.automaton.as_ref().filter(|_| !self.known.is_empty());
+        let automaton = search.automaton.as_ref().filter(|_| !self.known.is_empty() && !search.finds_nothing(text));
         automaton.map_or_else(Vec::new, |automaton| automaton.find_iter(text).map(|hit| hit.range()).collect())
     }
 
@@ -104,7 +110,8 @@ impl Secrets {
         };
         let mut clean = String::new();
         let mut from = 0;
-        for hit in automaton.find_iter(text) {
+        let hits = (!search.finds_nothing(text)).then(|| automaton.find_iter(text));
+        for hit in hits.into_iter().flatten() {
             let Some(pattern) = search.patterns.get(hit.pattern().as_usize()) else { continue };
             let Some(known) = self.known.get(pattern.known) else { continue };
             let (start, end) = pattern.edges.widen(text, hit.start().max(from), hit.end());
@@ -152,7 +159,12 @@ impl Search {
             .prefilter(false)
             .build(patterns.iter().map(|pattern| &pattern.form))
             .ok();
-        Self { automaton, patterns, pieces: OnceLock::new() }
+        Self { quick: quick(&patterns).unwrap_or_default(), automaton, patterns, pieces: OnceLock::new() }
+    }
+
+    /// Whether no form stands in the text; false where only the automaton knows.
+    fn finds_nothing(&self, text: &str) -> bool {
+        !self.quick.is_empty() && self.quick.iter().all(|search| search.find(text).is_none())
     }
 
     /// The longest beginning of a form that the text ends in.
@@ -186,6 +198,15 @@ impl Edges {
         let end = if self.after && is_base64(Some(end)) { end + 1 } else { end };
         (start, end)
     }
+}
+
+fn quick(patterns: &[Pattern]) -> Option<Vec<Searcher>> {
+    let groups = patterns.chunks(QUICK_FORMS_MAX);
+    if groups.len() > QUICK_SEARCHES_MAX {
+        return None;
+    }
+    let search = |group: &[Pattern]| Searcher::new(group.iter().map(|pattern| &pattern.form));
+    groups.map(search).collect()
 }
 
 /// The forms of a secret, each once.

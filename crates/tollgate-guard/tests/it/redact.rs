@@ -206,6 +206,22 @@ fn secrets_are_learned_and_shared() {
     assert_eq!(value.get("password"), Some(&json!("p")));
 }
 
+/// What is looked for has one form, some dozens, some hundreds, or more than a quick search takes.
+#[test]
+fn of_many_secrets_each_is_found_and_nothing_else() {
+    for count in [1, 4, 12, 100] {
+        let secret = |number: usize| format!("zq/secret={number}");
+        let redactor = Redactor::new(b"install key", (0..count).map(|number| Secret::new(secret(number))));
+        let clear = "a secret=17 of zq/secrets, ".repeat(50);
+        assert_eq!(redactor.secrets_only(&clear), clear);
+        for (number, how) in (0..count).flat_map(|number| [(number, 0), (number, 4), (number, 8)]) {
+            let text = format!("{clear}{}{clear}", encoded(&secret(number), how, "", ""));
+            let clean = redactor.secrets_only(&text);
+            assert!(clean.starts_with(&format!("{clear}[redacted:secret:")) && clean.ends_with(&clear), "{clean}");
+        }
+    }
+}
+
 #[test]
 fn a_secret_of_several_lines_is_known_line_by_line() {
     let redactor = plain();
