@@ -1,6 +1,7 @@
 //! Measures what the gate costs, as ratios from one run, on the disk that holds `--folder`; with `--policy` only what a
 //! decision costs, with `--redaction` only what redaction does, with `--shaping` only what shaping results does, with
-//! `--failure` only what protection from failures costs. A terminal gets tables, a pipe JSON lines.
+//! `--failure` only what protection from failures costs, with `--lowering` only what the tools of a request cost. A terminal
+//! gets tables, a pipe JSON lines.
 //!
 //! ```text
 //! cargo run --release -p tollgate-bench -- --tollgate target/release/tollgate [--folder DIR] [--markdown]
@@ -8,6 +9,7 @@
 //! cargo run --release -p tollgate-bench -- --redaction
 //! cargo run --release -p tollgate-bench -- --failure [--folder DIR]
 //! cargo run --release -p tollgate-bench -- --shaping
+//! cargo run --release -p tollgate-bench -- --lowering
 //! ```
 
 #![expect(clippy::print_stdout, reason = "its output is its purpose")]
@@ -17,6 +19,7 @@ mod disk;
 mod failure;
 mod gate;
 mod group;
+mod lower;
 mod policy;
 mod process;
 mod proof;
@@ -36,6 +39,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut is_markdown = std::io::stdout().is_terminal();
     let (mut is_policy, mut page) = (false, None);
     let (mut is_redaction_only, mut is_failure_only, mut is_shaping_only) = (false, false, false);
+    let mut is_lowering_only = false;
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
         match word.as_str() {
@@ -46,6 +50,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             "--page" => page = Some(PathBuf::from(words.next().ok_or("--page takes a file")?)),
             "--redaction" => is_redaction_only = true,
             "--failure" => is_failure_only = true,
+            "--lowering" => is_lowering_only = true,
             "--shaping" => is_shaping_only = true,
             other => return Err(format!("no option is named `{other}`").into()),
         }
@@ -59,10 +64,14 @@ fn main() -> Result<(), Box<dyn Error>> {
     if is_shaping_only {
         return told(&shape::measure(), is_markdown);
     }
+    if is_lowering_only {
+        return told(&lower::measure(), is_markdown);
+    }
     let mut rows = redact::measure();
     if !is_redaction_only {
         rows.push(batch::measure());
         rows.extend(shape::measure());
+        rows.extend(lower::measure());
         rows.extend(calls(&folder, tollgate.as_deref())?);
         rows.extend(failures(&folder)?);
     }

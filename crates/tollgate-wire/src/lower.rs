@@ -11,8 +11,10 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Map, Value};
 use tollgate_types::ToolDefinition;
 
+use crate::dialect::Dialect;
 use crate::fit::{self, Fitted, Refusal};
 
 pub use cache::Lowerings;
@@ -21,6 +23,9 @@ pub use note::{Change, Note};
 pub use target::{GeminiSchema, Target};
 
 use target::StrictBudget;
+
+/// The longest name of a property that Anthropic takes.
+const PROPERTY_CHARS_MAX: usize = 64;
 
 /// The tools of one request: their JSON, printed once, the table of their names, and what was left out or changed.
 #[derive(Debug, Clone)]
@@ -131,6 +136,7 @@ fn form<'a>(
         return Ok(Form::Text);
     }
     let schema = &definition.input_schema;
+    check_keys(target.dialect, schema)?;
     if let Some(subset) = target.strict_subset() {
         match fit::fit(schema, subset).and_then(|fitted| budget.take(fitted)) {
             Ok(fitted) => return Ok(told(definition, fitted, notes)),
@@ -138,6 +144,20 @@ fn form<'a>(
         }
     }
     Ok(told(definition, fit::fit(schema, target.plain_subset())?, notes))
+}
+
+/// Anthropic refuses a whole request for the name of one property, where it stands at the root.
+fn check_keys(dialect: Dialect, schema: &Value) -> Result<(), Refusal> {
+    let is_legal = |c: char| c.is_ascii_alphanumeric() || "_.-".contains(c);
+    let is_taken = |key: &str| (1..=PROPERTY_CHARS_MAX).contains(&key.len()) && key.chars().all(is_legal);
+    let mut keys = schema.get("properties").and_then(Value::as_object).into_iter().flat_map(Map::keys);
+    match keys.find(|key| dialect == Dialect::Anthropic && !is_taken(key)) {
+        Some(key) => Err(Refusal::new(
+            format!("/{}", key.replace('~', "~0").replace('/', "~1")),
+            "the server takes names of properties of 1 to 64 of the characters a-z, A-Z, 0-9, `_`, `.` and `-`",
+        )),
+        None => Ok(()),
+    }
 }
 
 fn told<'a>(definition: &ToolDefinition, mut fitted: Fitted<'a>, notes: &mut Vec<Note>) -> Form<'a> {

@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 use tollgate_types::{Grammar, GrammarSyntax, TextInput};
 
 use super::*;
-use crate::Dialect;
 
 fn lowered(schema: Value) -> (String, Value) {
     let tool = ToolDefinition { input_schema: schema, ..ToolDefinition::new("t", "Does it.") };
@@ -187,6 +186,20 @@ fn what_exceeds_is_left_out_and_said() {
     let twice = [ToolDefinition::new("t", "One."), ToolDefinition::new("t", "Two.")];
     let (printed, lowered) = all(Target::default(), &twice);
     assert_eq!((printed.as_array().unwrap().len(), lowered.notes()[0].change), (1, Change::LeftOut));
+}
+
+#[test]
+fn a_name_of_a_property_that_fails_whole_requests_leaves_one_tool_out() {
+    for (key, is_taken) in [("city", true), ("a.b-c_d", true), ("城市", false), ("filter[id]", false), ("$top", false)]
+    {
+        let mut tool = ToolDefinition::new("t", "Does it.");
+        tool.input_schema = json!({"type": "object", "properties": {key: {"type": "string"}}});
+        let (_, lowered) = all(Target::of(Dialect::Anthropic), &[tool.clone()]);
+        assert_eq!(!lowered.is_empty(), is_taken, "{key}");
+        let notes: Vec<_> = lowered.notes().iter().map(|note| note.pointer.clone()).collect();
+        assert_eq!(notes, if is_taken { vec![] } else { vec![format!("/{key}")] });
+        assert!(!all(Target::default(), &[tool]).1.is_empty(), "others take it");
+    }
 }
 
 #[test]
