@@ -8,6 +8,7 @@
     reason = "a test may stop at the first surprise"
 )]
 
+mod gemini;
 mod lower;
 mod soundness;
 
@@ -48,8 +49,11 @@ fn settle(call: &ModelCall) -> (Result<Value, Fault>, Vec<String>) {
 }
 
 fn check(case: &Value) {
+    check_turn(case, &read(case));
+}
+
+fn check_turn(case: &Value, turn: &Turn) {
     let (id, expected) = (&case["id"], &case["expected"]);
-    let turn = read(case);
     let settled: Vec<_> = turn.calls.iter().map(settle).collect();
     if let Some(diagnostic) = expected["diagnostic"].as_str() {
         let known = turn.diagnostics.iter().chain(settled.iter().flat_map(|(_, rules)| rules));
