@@ -1,5 +1,7 @@
 //! One line of the ledger: how it is sealed, and how its seal is checked. Knows nothing of what a record says.
 
+mod json;
+
 use sha2::{Digest, Sha256};
 
 /// The longest line that a writer makes and a reader accepts.
@@ -50,6 +52,8 @@ pub(crate) enum Flaw {
     Changed,
     /// Its hash is right, but it does not begin as a record of format version 1.
     Foreign,
+    /// Its hash is right, but nobody can read it.
+    Unreadable,
 }
 
 impl Flaw {
@@ -58,6 +62,7 @@ impl Flaw {
             Self::Unsealed => "the line is not a whole record",
             Self::Changed => "the record's hash does not fit its content",
             Self::Foreign => "the line is not a record of format version 1",
+            Self::Unreadable => "the record is not JSON",
         }
     }
 }
@@ -86,6 +91,9 @@ pub(crate) fn parse(line: &[u8]) -> Result<Link, Flaw> {
         return Err(Flaw::Changed);
     }
     let (seq, prev) = beginning(body).ok_or(Flaw::Foreign)?;
+    if !json::is_readable(line) {
+        return Err(Flaw::Unreadable);
+    }
     Ok(Link { prev, head: Head { seq, hash } })
 }
 
