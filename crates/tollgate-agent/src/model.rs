@@ -39,6 +39,8 @@ pub struct ModelConfig {
     pub parallel: Option<bool>,
     /// Whether it can be shown the images of a result; unsaid, where the dialect has a place for them.
     pub images: Option<bool>,
+    /// Whether the server shall keep each request for the next one, where it must be asked to.
+    pub cache: bool,
     /// More fields of each request's body. They never replace one that stands there.
     pub extra: Map<String, Value>,
     /// Whether to ask for a stream. Either form of reply is read.
@@ -93,6 +95,7 @@ impl ModelConfig {
             temperature: None,
             parallel: None,
             images: None,
+            cache: false,
             extra: Map::new(),
             stream: true,
             max_retries: RETRIES_MAX,

@@ -136,6 +136,8 @@ pub const MODEL_FIRST_BYTE_TIMEOUT_MS: u64 = 300_000;
 pub const MODEL_TOTAL_TIMEOUT_MS: u64 = 1_800_000;
 /// An image in a result that a model is shown, in base64: what the providers take at most.
 pub const IMAGE_BASE64_BYTES_MAX: usize = 5 * 1024 * 1024;
+/// Tokens that a model may write in one turn, unless it is said, where the server wants a number (Anthropic).
+pub const MODEL_TURN_TOKENS: u32 = 8_192;
 /// One event of a model's stream.
 pub const SSE_EVENT_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// One protocol message on standard input.

@@ -110,6 +110,16 @@ impl Content {
             pieces => pieces.iter().filter_map(Piece::as_text).collect(),
         }
     }
+
+    /// All text, and that there were images, for a place that has none.
+    pub(crate) fn text_without_images(&self) -> Cow<'_, str> {
+        let images = self.0.iter().filter(|piece| piece.as_text().is_none()).count();
+        match images {
+            0 => self.text(),
+            1 => format!("{}[an image, which this model cannot be shown]", self.text()).into(),
+            count => format!("{}[{count} images, which this model cannot be shown]", self.text()).into(),
+        }
+    }
 }
 
 impl Piece {

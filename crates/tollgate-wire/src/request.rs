@@ -91,6 +91,8 @@ pub struct Request<'a> {
     pub temperature: Option<f64>,
     /// Whether to ask for a stream.
     pub stream: bool,
+    /// Whether the server shall keep the request for the next one, where it must be asked to (Anthropic).
+    pub cache: bool,
     /// How empty content is written in Chat Completions.
     pub empty_content: EmptyContent,
     /// Whether the server may keep the reply (Responses); nothing leaves it to the server.
@@ -115,6 +117,7 @@ impl<'a> Request<'a> {
             max_tokens: None,
             temperature: None,
             stream: false,
+            cache: false,
             empty_content: EmptyContent::Null,
             store: None,
             previous: None,

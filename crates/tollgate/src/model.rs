@@ -89,6 +89,7 @@ async fn configured(loaded: &Loaded, redactor: &Redactor, model: &Model) -> Resu
         config.hosted.push(Hosted::new(name, hosted.risk, hosted.permission, wire));
     }
     config.max_tokens = model.max_tokens;
+    config.cache = model.cache;
     config.temperature = model.temperature;
     config.stream = model.stream;
     config.timeouts = Timeouts {

@@ -76,6 +76,7 @@ impl ModelClient {
             max_tokens: self.config.max_tokens,
             temperature: self.config.temperature,
             stream: self.config.stream,
+            cache: self.config.cache,
             empty_content: self.config.empty_content,
             extra: Some(&self.config.extra),
             ..Asked::new(&self.config.model, &messages, request.tools)
@@ -207,6 +208,8 @@ impl ModelClient {
     async fn refusal(&self, response: Response) -> ModelError {
         let status = response.status;
         let retry_after_ms = retry_after_ms(&response);
+        let request_id = ["request-id", "x-request-id"].into_iter().find_map(|name| response.header(name));
+        let request_id = request_id.map(|id| self.excerpt(id.as_bytes()));
         let body = response.bytes(REFUSAL_BYTES_MAX, self.config.timeouts.idle).await.unwrap_or_default();
         let message = match serde_json::from_slice::<serde_json::Value>(&body) {
             Ok(value) => {
@@ -217,6 +220,10 @@ impl ModelClient {
                 self.excerpt(message.as_str().map_or_else(|| message.to_string(), str::to_owned).as_bytes())
             }
             Err(_) => self.excerpt(&body),
+        };
+        let message = match request_id {
+            Some(id) => format!("{message} (request `{id}`)"),
+            None => message,
         };
         ModelError::Status { status, message, retry_after_ms }
     }

@@ -6,7 +6,7 @@ use std::fmt;
 
 use tollgate_guard::redact::{Redactor, SECRET_BYTES_MIN};
 use tollgate_types::Secret;
-use tollgate_wire::{Message, WireFault};
+use tollgate_wire::{Message, Part, WireFault};
 
 use super::{ModelConfig, ModelError};
 
@@ -39,8 +39,14 @@ fn hide_in_message(redactor: &Redactor, message: &mut Message) -> bool {
     match message {
         Message::System(text) => hide(text),
         Message::User(content) | Message::Tool { content, .. } => content.texts_mut().for_each(hide),
-        Message::Assistant { text, calls, .. } => {
+        Message::Assistant { text, calls, kept, .. } => {
             hide(text);
+            let parts = kept.iter_mut().flat_map(|kept| &mut kept.parts);
+            parts.for_each(|part| {
+                if let Part::Text(text) = part {
+                    hide(text)
+                }
+            });
             calls.iter_mut().for_each(|call| hide(&mut call.arguments));
         }
     }

@@ -1,6 +1,5 @@
 //! Messages of Chat Completions: printed and read.
 
-use std::borrow::Cow;
 use std::fmt;
 
 use serde::de::Error as _;
@@ -39,7 +38,7 @@ impl Serialize for Printed<'_> {
             Message::Tool { call_id, content, .. } => {
                 map.serialize_entry("role", "tool")?;
                 map.serialize_entry("tool_call_id", call_id)?;
-                map.serialize_entry("content", &without_images(content))?;
+                map.serialize_entry("content", &content.text_without_images())?;
             }
             Message::Assistant { text, calls, provider_meta, kept } => {
                 let is_ours = kept.as_ref().is_none_or(|kept| kept.dialect == Dialect::Chat);
@@ -78,15 +77,6 @@ impl Serialize for Pieces<'_> {
             Piece::Text(text) => json!({ "type": "text", "text": text }),
             Piece::Image(image) => json!({ "type": "image_url", "image_url": { "url": image.to_url() } }),
         }))
-    }
-}
-
-fn without_images(content: &Content) -> Cow<'_, str> {
-    let images = content.pieces().iter().filter(|piece| piece.as_text().is_none()).count();
-    match images {
-        0 => content.text(),
-        1 => format!("{}[an image, which this model cannot be shown]", content.text()).into(),
-        count => format!("{}[{count} images, which this model cannot be shown]", content.text()).into(),
     }
 }
 

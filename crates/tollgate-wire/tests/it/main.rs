@@ -8,6 +8,7 @@
     reason = "a test may stop at the first surprise"
 )]
 
+mod anthropic;
 mod gemini;
 mod lower;
 mod soundness;

@@ -168,9 +168,12 @@ pub struct Model {
     /// More headers.
     #[serde(default)]
     pub headers: BTreeMap<String, TextOrSecret>,
-    /// The most tokens of one answer.
+    /// The most tokens of one answer. Unsaid, the server decides; `anthropic`, which wants a number, is told 8192.
     #[serde(default)]
     pub max_tokens: Option<u32>,
+    /// Whether the server shall keep each request for the next one, which then costs less (`anthropic`; others do so unasked).
+    #[serde(default)]
+    pub cache: bool,
     /// The sampling temperature.
     #[serde(default)]
     pub temperature: Option<f64>,
