@@ -242,10 +242,15 @@ fn authorization(scan: &Scan, name: usize, follow: Follow) -> Option<Span> {
 fn cookie(scan: &Scan, name: usize, follow: Follow) -> Option<Span> {
     let (start, rule) = (follow.value, "cookie");
     let is_name = |byte: u8| !byte.is_ascii_whitespace() && !is_quote(byte) && byte != b'=';
-    if scan.byte(scan.skip(start, PLACEHOLDER_BYTES_MAX, is_name)) != b'=' {
+    let equals = scan.skip(start, PLACEHOLDER_BYTES_MAX, is_name);
+    if scan.byte(equals) != b'=' {
         return bare(scan, start, follow, rule);
     }
-    let text = scan.slice(start..line_end(scan, name, start)).trim_end();
+    let end = line_end(scan, name, start);
+    if end < equals {
+        return bare(scan, start, follow, rule);
+    }
+    let text = scan.slice(start..end).trim_end();
     Some(Span { start, end: start + text.len(), rule })
 }
 
