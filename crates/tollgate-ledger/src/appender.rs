@@ -1,15 +1,17 @@
 //! How the records of many callers come into the one chain. Whoever finds the ledger free writes at once, and then for those
-//! who came meanwhile, all with one write. Where another process has the turn, or something takes its time, one thread
-//! stands in line for all who wait.
+//! who came meanwhile, all with one write. What must be on the disk the thread that syncs writes, all that gathered during
+//! the last sync at once, unless a caller is alone. Where another process has the turn, or something takes its time, one
+//! thread stands in line for all who wait.
 
 use std::collections::VecDeque;
+use std::pin::pin;
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 use tokio::time::timeout;
 use tollgate_types::{Clock, limits};
 
@@ -39,6 +41,8 @@ pub(crate) struct Appender {
     door: Door,
     waiting: Mutex<Waiting>,
     wake: Condvar,
+    /// Tells those who wait for a sync that they may have to wait for somebody else first.
+    held_up: Notify,
     folder: Folder,
     pub(crate) syncer: Syncer,
     pub(crate) signing: Signing,
@@ -60,6 +64,13 @@ struct Waiting {
     is_called: bool,
     is_stopping: bool,
     is_gone: bool,
+}
+
+impl Waiting {
+    /// Whether anybody waits for more than the next sync.
+    fn is_pressing(&self) -> bool {
+        self.jobs.iter().any(|job| job.durability == Durability::Batched)
+    }
 }
 
 /// What a caller waits for.
@@ -91,6 +102,7 @@ impl Appender {
             door: Door::of(folder)?,
             waiting: Mutex::default(),
             wake: Condvar::new(),
+            held_up: Notify::new(),
             folder: folder.clone(),
             syncer,
             signing,
@@ -100,6 +112,12 @@ impl Appender {
             slow_syncs: AtomicU32::new(0),
             lock_wait_ms,
         });
+        let gathering = Arc::downgrade(&appender);
+        appender.syncer.gather_with(Box::new(move || {
+            if let Some(appender) = gathering.upgrade() {
+                appender.gather();
+            }
+        }));
         let standing = Arc::clone(&appender);
         let thread = std::thread::Builder::new().name("ledger-line".to_owned()).spawn(move || standing.run())?;
         Ok((appender, thread))
@@ -114,6 +132,9 @@ impl Appender {
             checked => checked?,
         }
         let _caller = Present::of(&self.callers);
+        if durability == Durability::Strict && !self.is_alone() {
+            return self.wait_for_turn(batch, durability).await;
+        }
         let written = self.write_here(&batch);
         // For those who came while this one had the writer.
         self.serve(Manners::Polite);
@@ -158,7 +179,7 @@ impl Appender {
 
     /// Writes where nobody waits and nothing stands in the way.
     fn write_here(&self, batch: &Batch) -> Result<Option<Written>, LedgerError> {
-        if !self.waiting().jobs.is_empty() {
+        if self.waiting().is_pressing() {
             return Ok(None);
         }
         let Some(mut writer) = self.try_writer() else { return Ok(None) };
@@ -183,21 +204,28 @@ impl Appender {
         self.signing.wrote(written.seq);
     }
 
-    /// Brings what was written to the disk: here, when nobody else asks for anything and the disk has been quick; else by
-    /// the thread that syncs for many at once.
+    /// Whether a caller may sync on its own task: nobody else asks for anything, and the disk has been quick.
+    fn is_alone(&self) -> bool {
+        if self.callers.load(Ordering::Acquire) > 1 || self.open_attempts() > 1 {
+            return false;
+        }
+        match self.slow_syncs.load(Ordering::Relaxed).checked_sub(1) {
+            Some(left) => self.slow_syncs.store(left, Ordering::Relaxed),
+            None => return true,
+        }
+        false
+    }
+
+    /// Brings to the disk what somebody wrote who is alone: here, or where something else is to be synced first, by the
+    /// thread.
     async fn sync(&self, written: Written) -> Result<u64, LedgerError> {
         let Written { segment, end, seq } = written;
-        let is_slow = self.slow_syncs.load(Ordering::Relaxed).checked_sub(1);
-        if let Some(left) = is_slow {
-            self.slow_syncs.store(left, Ordering::Relaxed);
-        } else if self.callers.load(Ordering::Acquire) <= 1 && self.open_attempts() <= 1 {
-            let began = self.clock.monotonic();
-            if let Some(synced) = self.syncer.sync_here(&segment, end) {
-                if self.clock.monotonic().saturating_sub(began) > QUICK {
-                    self.slow_syncs.store(SLOW_SYNCS, Ordering::Relaxed);
-                }
-                return synced.map(|()| seq);
+        let began = self.clock.monotonic();
+        if let Some(synced) = self.syncer.sync_here(&segment, end) {
+            if self.clock.monotonic().saturating_sub(began) > QUICK {
+                self.slow_syncs.store(SLOW_SYNCS, Ordering::Relaxed);
             }
+            return synced.map(|()| seq);
         }
         let (answer, answered) = oneshot::channel();
         self.syncer.submit_strict(segment, end, [Waiter { seq, answer }]);
@@ -209,8 +237,22 @@ impl Appender {
 impl Appender {
     async fn wait_for_turn(&self, batch: Batch, durability: Durability) -> Result<u64, LedgerError> {
         let (answer, mut answered) = oneshot::channel();
+        let mut held_up = pin!(self.held_up.notified());
+        held_up.as_mut().enable();
         let ticket = self.stand(batch, durability, answer)?;
-        self.serve(Manners::Polite);
+        if durability == Durability::Batched {
+            self.serve(Manners::Polite);
+        } else {
+            self.syncer.call();
+            // As long as the thread that syncs gets on, a time limit would only cost.
+            let is_in_line = self.waiting().is_called;
+            tokio::select! {
+                biased;
+                answer = &mut answered => return answer.unwrap_or_else(|_| Err(gone())),
+                () = held_up, if !is_in_line => {}
+                () = std::future::ready(()), if is_in_line => {}
+            }
+        }
         let limit = Duration::from_millis(self.lock_wait_ms);
         let (mut pause, mut waited) = (limit / 2, Duration::ZERO);
         loop {
@@ -257,35 +299,76 @@ impl Appender {
     /// Writes for those who wait, unless somebody does already.
     ///
     /// INVARIANT: whoever has had the writer comes by here, and whoever waits does after it began to: one of them sees the
-    /// other.
+    /// other. Who waits for a sync is seen by the thread, which waits for the writer.
     fn serve(&self, manners: Manners) {
         for _ in 0..ROUNDS_MAX {
             let waiting = self.waiting();
-            if waiting.jobs.is_empty() || (waiting.is_called && manners == Manners::Polite) {
+            let is_left = match manners {
+                Manners::Polite => waiting.is_called || !waiting.is_pressing(),
+                Manners::PushIn => waiting.jobs.is_empty(),
+            };
+            drop(waiting);
+            if is_left {
                 return;
             }
-            drop(waiting);
-            let Some(mut writer) = self.try_writer() else { return };
-            let turn = if manners == Manners::Polite { self.door.enter() } else { self.door.push_in() };
-            let left = match turn {
-                Ok(Some(_turn)) => self.write_for(&mut writer, self.some_jobs(), Pace::Inline),
-                Ok(None) if manners == Manners::PushIn => return,
-                Ok(None) => return self.call(),
-                Err(error) => return refuse(self.some_jobs(), &error),
-            };
-            if !left.is_empty() {
-                drop(writer);
-                left.into_iter().rev().for_each(|job| self.waiting().jobs.push_front(job));
-                return self.call();
+            let Some(writer) = self.try_writer() else { return };
+            if !self.write_round(writer, manners) {
+                return;
             }
         }
         self.call();
+    }
+
+    /// Writes for those who wait for a sync, before the thread begins it, and for whoever came while it had the writer.
+    fn gather(&self) {
+        let waiting = self.waiting();
+        let is_left = waiting.is_called || waiting.jobs.is_empty();
+        drop(waiting);
+        if is_left {
+            return;
+        }
+        let writer = self.try_writer().unwrap_or_else(|| {
+            self.held_up.notify_waiters();
+            self.writer()
+        });
+        if self.write_round(writer, Manners::Polite) {
+            self.serve(Manners::Polite);
+        }
+        // One write does not take any number of records.
+        if !self.waiting().jobs.is_empty() {
+            self.syncer.call();
+        }
+    }
+
+    /// Writes for the first of those who wait. False when somebody else does.
+    fn write_round(&self, mut writer: MutexGuard<'_, Writer>, manners: Manners) -> bool {
+        let turn = if manners == Manners::Polite { self.door.enter() } else { self.door.push_in() };
+        let left = match turn {
+            Ok(Some(_turn)) => self.write_for(&mut writer, self.some_jobs(), Pace::Inline),
+            Ok(None) if manners == Manners::PushIn => return false,
+            Ok(None) => {
+                self.call();
+                return false;
+            }
+            Err(error) => {
+                refuse(self.some_jobs(), &error);
+                return false;
+            }
+        };
+        drop(writer);
+        let is_done = left.is_empty();
+        if !is_done {
+            left.into_iter().rev().for_each(|job| self.waiting().jobs.push_front(job));
+            self.call();
+        }
+        is_done
     }
 
     fn call(&self) {
         let mut waiting = self.waiting();
         if !std::mem::replace(&mut waiting.is_called, true) {
             self.wake.notify_all();
+            self.held_up.notify_waiters();
         }
     }
 

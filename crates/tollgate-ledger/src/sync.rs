@@ -1,8 +1,9 @@
-//! Group commit: one thread that brings records to the disk, many waiters for each sync. Whoever is alone syncs without it:
+//! Group commit: one thread that brings records to the disk, many waiters for each sync. What is to be on the disk it has
+//! written just before it syncs, all that came during the last sync with one write. Whoever is alone syncs without it:
 //! handing a record over and being woken again cost half of what a quick disk takes.
 
 use std::io;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -18,6 +19,9 @@ const GATHER: Duration = Duration::from_millis(LEDGER_SYNC_MS / 2);
 
 /// What must be on the disk before the first record may be called durable.
 pub(crate) type Foundation = Box<dyn Fn() -> io::Result<()> + Send>;
+
+/// Writes the records that wait for the thread, and submits them.
+pub(crate) type Gather = Box<dyn Fn() + Send + Sync>;
 
 type Answer = Result<(), Arc<io::Error>>;
 
@@ -50,6 +54,7 @@ pub(crate) struct Syncer {
 struct Shared {
     work: Mutex<Work>,
     wake: Condvar,
+    gather: OnceLock<Gather>,
     synced: Arc<Synced>,
 }
 
@@ -58,6 +63,8 @@ struct Work {
     /// Segments with records that may not be on the disk, oldest first, and how far each was written.
     dirty: Vec<(Arc<Segment>, u64)>,
     waiting: Vec<Waiter>,
+    /// Records that are not written yet wait for a sync.
+    is_called: bool,
     /// The foundation is on the disk.
     is_founded: bool,
     /// The thread is up, and looks again when its time has come: records that nobody waits for need not wake it.
@@ -68,7 +75,7 @@ struct Work {
 
 impl Work {
     fn is_urgent(&self) -> bool {
-        self.is_stopping || !self.waiting.is_empty()
+        self.is_stopping || self.is_called || !self.waiting.is_empty()
     }
 }
 
@@ -80,12 +87,28 @@ impl Shared {
 
 impl Syncer {
     pub(crate) fn start(synced: Arc<Synced>, foundation: Foundation) -> io::Result<Self> {
-        let shared = Arc::new(Shared { work: Mutex::default(), wake: Condvar::new(), synced });
+        let shared = Arc::new(Shared { work: Mutex::default(), wake: Condvar::new(), gather: OnceLock::new(), synced });
         let thread = std::thread::Builder::new().name("ledger-sync".to_owned()).spawn({
             let shared = Arc::clone(&shared);
             move || run(&shared, foundation)
         })?;
         Ok(Self { shared, thread: Mutex::new(Some(thread)) })
+    }
+
+    /// Says how the thread comes by what waits for it. The first to say it is heard.
+    pub(crate) fn gather_with(&self, gather: Gather) {
+        let _ = self.shared.gather.set(gather);
+    }
+
+    /// Has the thread gather what waits for it, and sync that.
+    pub(crate) fn call(&self) {
+        let mut work = self.shared.work();
+        let was_urgent = work.is_urgent();
+        work.is_called = true;
+        // The thread that is awake looks again by itself.
+        if !was_urgent {
+            self.shared.wake.notify_one();
+        }
     }
 
     /// Refuses when nobody would sync what is written now.
@@ -178,6 +201,13 @@ fn run(shared: &Shared, foundation: Foundation) -> Answer {
     let mut last = Ok(());
     loop {
         let mut work = wait(shared);
+        if std::mem::take(&mut work.is_called) {
+            drop(work);
+            if let Some(gather) = shared.gather.get() {
+                gather();
+            }
+            work = shared.work();
+        }
         let (dirty, waiting) = (std::mem::take(&mut work.dirty), std::mem::take(&mut work.waiting));
         let is_stopping = work.is_stopping;
         drop(work);
@@ -197,9 +227,9 @@ fn run(shared: &Shared, foundation: Foundation) -> Answer {
 
 /// Waits until something is to be synced and others had the time to join, or for the end.
 fn wait(shared: &Shared) -> MutexGuard<'_, Work> {
-    let idle = |work: &mut Work| work.dirty.is_empty() && !work.is_stopping;
+    let idle = |work: &mut Work| work.dirty.is_empty() && !work.is_urgent();
     let mut work = shared.wake.wait_while(shared.work(), idle).unwrap_or_else(PoisonError::into_inner);
-    if work.dirty.is_empty() {
+    if work.is_urgent() {
         return work;
     }
     work.is_gathering = true;
@@ -285,6 +315,24 @@ mod tests {
             strict(&syncer, &file, 1).await.unwrap();
         }
         assert_eq!(tries.load(Ordering::Relaxed), 2);
+        syncer.stop().unwrap();
+    }
+
+    #[tokio::test]
+    async fn what_waits_for_a_sync_is_gathered_before_it_begins() {
+        let (_data_dir, syncer) = syncer(Box::new(|| Ok(())));
+        let (syncer, file) = (Arc::new(syncer), segment(tempfile::tempfile().unwrap()));
+        let (answer, answered) = oneshot::channel();
+        let waiter = Mutex::new(Some(Waiter { seq: 7, answer }));
+        let (gathering, written) = (Arc::downgrade(&syncer), Arc::clone(&file));
+        syncer.gather_with(Box::new(move || {
+            let waiter = waiter.lock().unwrap().take();
+            gathering.upgrade().unwrap().submit_strict(Arc::clone(&written), 5, waiter);
+        }));
+        assert!(syncer.sync_here(&file, 1).is_none());
+        syncer.call();
+        assert_eq!(answered.await.unwrap().unwrap(), 7);
+        assert_eq!(file.synced_bytes(), 5);
         syncer.stop().unwrap();
     }
 

@@ -12,6 +12,7 @@ mod erase;
 mod erase_steps;
 mod export;
 mod faults;
+mod groups;
 mod index;
 mod laws;
 mod power;
