@@ -19,6 +19,9 @@ import tempfile
 import threading
 import time
 
+import serving
+from serving import Server, records
+
 TOLLGATE = str(pathlib.Path(sys.argv[1]).resolve())
 KILLS = int(sys.argv[2]) if len(sys.argv) > 2 else 50
 SECONDS = float(sys.argv[3]) if len(sys.argv) > 3 else float("inf")
@@ -45,33 +48,11 @@ permission = "write"
 """
 
 
-class Server:
-    """`tollgate serve` on a port that the system gives."""
-
-    def __init__(self, folder):
-        self.process = subprocess.Popen(
-            [TOLLGATE, "serve", "--bind", "127.0.0.1:0"],
-            cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-        )
-        # It may first tell what was left unfinished.
-        lines = iter(self.process.stderr.readline, "")
-        line = next((line for line in lines if "http://" in line), None)
-        if line is None:
-            raise SystemExit(f"FAIL  a server did not start, and ended with {self.process.wait()}")
-        self.port = int(line.split("http://")[1].split(" ")[0].rsplit(":", 1)[1])
-        # Its log must not fill the pipe.
-        threading.Thread(target=self.process.stderr.read, daemon=True).start()
-
-    def kill(self):
-        self.process.kill()
-        self.process.wait()
-
-
 class Clients:
     """Ask for writes under keys, for some of them again, and for reads, of whichever server answers."""
 
-    def __init__(self, servers, key):
-        self.servers, self.key = servers, key
+    def __init__(self, servers):
+        self.servers = servers
         self.lock, self.next, self.over = threading.Lock(), 0, False
         # By attempt, what was told; the key's numbers that were asked for and not answered.
         self.told, self.open, self.faults = {}, [], []
@@ -101,12 +82,7 @@ class Clients:
 
     def ask(self, server, body):
         try:
-            connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
-            headers = {"authorization": f"Bearer {self.key}", "content-type": "application/json"}
-            connection.request("POST", "/api/v1/calls", json.dumps(body), headers)
-            response = connection.getresponse()
-            outcome = json.loads(response.read())
-            connection.close()
+            response, outcome = server.post("/api/v1/calls", body)
             return outcome if response.status == 200 else None
         except (OSError, http.client.HTTPException, ValueError):
             return None
@@ -118,16 +94,7 @@ class Clients:
 
 
 def run(folder, *args):
-    done = subprocess.run([TOLLGATE, "--format", "json", *args], cwd=folder, capture_output=True, text=True)
-    return done.returncode, json.loads(done.stdout or "null")
-
-
-def records(folder):
-    """Whole records; a writer may be in the middle of one."""
-    for segment in sorted((folder / ".tollgate/audit").glob("segment-*.jsonl")):
-        for line in segment.read_bytes().splitlines(keepends=True):
-            if line.endswith(b"\n"):
-                yield json.loads(line)
+    return serving.run(TOLLGATE, folder, *args)
 
 
 class Lives:
@@ -202,9 +169,9 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         (folder / "tollgate.toml").write_text(CONFIG)
-        key = run(folder, "keys", "create", "clerk", "--role", "clerk")[1]["key"]
-        servers = [Server(folder), Server(folder)]
-        clients = Clients(servers, key)
+        key = serving.new_key(TOLLGATE, folder, "clerk", "--role", "clerk")
+        servers = [Server(TOLLGATE, folder, key), Server(TOLLGATE, folder, key)]
+        clients = Clients(servers)
         kills, reported = 0, set()
         try:
             while kills < KILLS and time.monotonic() - began < SECONDS:
@@ -215,7 +182,7 @@ def main():
                 if kills % LOOK_EVERY == 0:
                     # Who of the two it was is seen by whose mark the next one takes away.
                     left = {boot: Lives(folder).open_of(boot) for boot in before}
-                servers[victim] = Server(folder)
+                servers[victim] = Server(TOLLGATE, folder, key)
                 if kills % LOOK_EVERY == 0:
                     dead = before - boots(folder)
                     reported |= {attempt for boot in dead for attempt, started in left[boot].items() if started}

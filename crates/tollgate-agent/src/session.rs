@@ -302,7 +302,7 @@ impl Session {
         if outcome.replayed {
             return Ok((outcome, false));
         }
-        let holder = self.store.key_holder(caller, key).await?;
+        let holder = self.store.key_holder(caller, &outcome.tool, key).await?;
         if holder.is_none_or(|holder| outcome.attempt.as_ref() == Some(&holder)) {
             return Ok((outcome, false));
         }

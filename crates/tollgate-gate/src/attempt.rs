@@ -380,7 +380,7 @@ impl Attempt {
         known.pending.push(entry);
         if let Err(error) = gate.ledger.append(known.pending, durability).await {
             end = unrecorded(&error, known.has_started || known.fallback_acted, risk);
-            end.put_in(gate.language);
+            end.put_in(gate.language_for(&self.caller));
         } else if known.is_charged && known.has_started {
             // What stays noted as held is spent, and nobody's to give back.
             let _ = gate.store.keep_spent(self.id.clone(), known.came_to).await;
@@ -408,7 +408,7 @@ impl Attempt {
 
     /// Leaves the store as this end wants it: what is kept for those who ask again, and what is given back.
     async fn settled(&self, gate: &Inner, known: &Known, mut end: End) -> End {
-        end.put_in(gate.language);
+        end.put_in(gate.language_for(&self.caller));
         let mut end = self.keep_for_replay(gate, known, end).await;
         if known.is_charged && !known.has_started {
             end = give_back(gate, &self.id, end).await;

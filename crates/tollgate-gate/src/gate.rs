@@ -305,6 +305,11 @@ impl Inner {
     pub(crate) fn supply(&self) -> Option<Arc<dyn Supply>> {
         self.supply.get().and_then(Weak::upgrade)
     }
+
+    /// What a caller is spoken to in.
+    pub(crate) fn language_for(&self, caller: &Caller) -> Language {
+        self.policy.now().language(&caller.role).unwrap_or(self.language)
+    }
 }
 
 impl Gate {

@@ -95,8 +95,12 @@ impl Operator {
     /// arguments that it names, and never for a call of that person's own.
     ///
     /// # Errors
-    /// As [`Operator::answer`]; when the message came before, or does not fit. Nothing was changed then.
+    /// As [`Operator::answer`]; when the message came before, or it or the result that it brings does not fit. Nothing was
+    /// changed then.
     pub async fn answer_by_message(&self, message: Message, answer: Answer) -> Result<Approval, OperatorError> {
+        if let Some(result) = &message.result {
+            fits(&self.approval(message.approval.as_str()).await?, result)?;
+        }
         let taken = self.store.answer_by_message(message.clone(), answer.clone(), self.clock.now()).await?;
         let recorded = self.record(taken, answer, Some(&message)).await;
         if matches!(recorded, Err(OperatorError::Ledger(_))) {

@@ -1,6 +1,7 @@
 //! The HTTP client for what the operator configured. It asks those origins and no other, follows no redirect, knows no
 //! ambient proxy, and lets nobody keep it waiting. It does not judge addresses and does not retry.
 
+mod credentials;
 mod error;
 mod origin;
 mod retry_after;
@@ -14,8 +15,9 @@ use jiff::Timestamp;
 use reqwest::header::{HeaderName, HeaderValue};
 use reqwest::redirect::Policy;
 use tokio::time::timeout;
-use tollgate_types::{Secret, limits};
+use tollgate_types::{Progress, Secret, limits};
 
+pub use credentials::{CannotRead, CredentialSource, Credentials, Current, NOT_ALLOWED_ADVICE, Renewal};
 pub use error::ClientError;
 pub use origin::Origin;
 pub(crate) use origin::shown;
@@ -163,7 +165,20 @@ impl Response {
     ///
     /// # Errors
     /// As [`next_chunk`](Self::next_chunk), and when the body is larger than `limit`.
-    pub async fn bytes(mut self, limit: usize, idle: Duration) -> Result<Vec<u8>, ClientError> {
+    pub async fn bytes(self, limit: usize, idle: Duration) -> Result<Vec<u8>, ClientError> {
+        self.bytes_telling(limit, idle, &Progress::none()).await
+    }
+
+    /// The same, and each piece that comes is a sign of life.
+    ///
+    /// # Errors
+    /// As [`bytes`](Self::bytes).
+    pub async fn bytes_telling(
+        mut self,
+        limit: usize,
+        idle: Duration,
+        progress: &Progress,
+    ) -> Result<Vec<u8>, ClientError> {
         let too_large = || ClientError::TooLarge { limit_bytes: limit };
         let announced = usize::try_from(self.inner.content_length().unwrap_or(0)).unwrap_or(usize::MAX);
         if announced > limit {
@@ -171,6 +186,7 @@ impl Response {
         }
         let mut body = Vec::with_capacity(announced);
         while let Some(chunk) = self.next_chunk(idle).await? {
+            progress.alive();
             if chunk.len() > limit - body.len() {
                 return Err(too_large());
             }

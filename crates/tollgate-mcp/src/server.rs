@@ -359,11 +359,16 @@ impl<'a, R: Serialize> Stamped<'a, R> {
 
     /// The same with what the gate says of the result.
     fn telling(mut self, outcome: &'a Outcome) -> Self {
-        let Some(told) = outcome.result().filter(|told| told.outside || !told.warnings.is_empty()) else { return self };
+        let warnings = outcome.result().map(|told| told.warnings.as_slice()).unwrap_or_default();
+        let is_outside =
+            outcome.result().is_some_and(|told| told.outside) || outcome.end.error().is_some_and(|error| error.outside);
+        if !is_outside && warnings.is_empty() {
+            return self;
+        }
         let meta = ResultMeta { server_info: None, outside: false, warnings: &[] };
         let stamp = self.stamp.get_or_insert(Stamp { result_type: None, meta });
-        stamp.meta.outside = told.outside;
-        stamp.meta.warnings = &told.warnings;
+        stamp.meta.outside = is_outside;
+        stamp.meta.warnings = warnings;
         self
     }
 }

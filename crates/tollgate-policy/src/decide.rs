@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
-use tollgate_types::{Caller, Permission, Risk, SourceKind, ToolDefinition};
+use tollgate_types::{Caller, Language, Permission, Risk, SourceKind, ToolDefinition};
 
 use crate::grant::{Grant, by_name};
 use crate::guard::{Breach, Guard};
@@ -122,6 +122,11 @@ impl Policy {
     /// How often in a row the same call of this role may end in the same way; none stands for ever.
     pub fn repeats(&self, role: &str) -> Option<u32> {
         Some(self.grants.get(role)?.repeats?.get())
+    }
+
+    /// The language that callers in this role are spoken to in, where it says one.
+    pub fn language(&self, role: &str) -> Option<Language> {
+        self.grants.get(role)?.language
     }
 
     /// Compiles a tool's `security.allowed_paths` and `security.blocked_patterns`, and keeps them under its name.

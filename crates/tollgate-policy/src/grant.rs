@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 
 use globset::{Candidate, Glob, GlobSet, GlobSetBuilder};
 use serde_json::{Value, json};
-use tollgate_types::{Permission, Risk};
+use tollgate_types::{Language, Permission, Risk};
 
 use crate::{Ask, PolicyError, Role};
 
@@ -25,6 +25,7 @@ pub(crate) struct Grant {
     pub(crate) risk: Risk,
     pub(crate) ask: Ask,
     pub(crate) repeats: Option<NonZeroU32>,
+    pub(crate) language: Option<Language>,
     /// What the policy's hash is made of.
     pub(crate) canonical: Value,
 }
@@ -57,9 +58,13 @@ impl Grant {
         if let Some(repeats) = repeats {
             canonical.as_object_mut().map(|role| role.insert("repeats".to_owned(), json!(repeats)));
         }
+        let language = chain.iter().find_map(|role| role.language);
+        if let Some(language) = language {
+            canonical.as_object_mut().map(|role| role.insert("language".to_owned(), json!(language)));
+        }
         let (tools, exclude) = (compile(&role.name, &tools)?, compile(&role.name, &exclude)?);
         let roles = chain.iter().map(|role| role.name.clone()).collect();
-        Ok(Self { tools, exclude, roles, permission, risk, ask, repeats, canonical })
+        Ok(Self { tools, exclude, roles, permission, risk, ask, repeats, language, canonical })
     }
 
     /// Whether the role names a tool.

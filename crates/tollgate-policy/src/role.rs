@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 
 use serde::{Deserialize, Serialize};
-use tollgate_types::{Permission, Risk};
+use tollgate_types::{Language, Permission, Risk};
 
 /// What a kind of caller may do. As configuration it is the table `[roles.<name>]`, without the name.
 ///
@@ -35,6 +35,9 @@ pub struct Role {
     /// How often in a row the same call may end in the same way within a session; unsaid: for ever.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub repeats: Option<NonZeroU32>,
+    /// The language in which its callers are told why a call does not work; unsaid: the house's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub language: Option<Language>,
 }
 
 impl Role {
@@ -101,6 +104,13 @@ impl Role {
     #[must_use]
     pub fn repeats(mut self, times: NonZeroU32) -> Self {
         self.repeats = Some(times);
+        self
+    }
+
+    /// The same role, spoken to in this language.
+    #[must_use]
+    pub fn language(mut self, language: Language) -> Self {
+        self.language = Some(language);
         self
     }
 

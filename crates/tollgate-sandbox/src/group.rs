@@ -8,6 +8,7 @@ use process_wrap::tokio::{ChildWrapper, CommandWrap, ProcessGroup};
 use rustix::process::{Pid, Signal, test_kill_process_group};
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 use tokio::time::{sleep, timeout};
+use tollgate_types::Progress;
 
 use crate::launch::Spawn;
 use crate::parent;
@@ -62,9 +63,15 @@ impl Group {
     }
 
     /// The program's ends of its three pipes. They can be taken once.
-    pub(crate) fn pipes(&mut self, stdin: Vec<u8>, stdout_bytes_max: usize, stderr_bytes_max: usize) -> Pipes {
+    pub(crate) fn pipes(
+        &mut self,
+        stdin: Vec<u8>,
+        stdout_bytes_max: usize,
+        stderr_bytes_max: usize,
+        progress: Progress,
+    ) -> Pipes {
         let (input, output, errors) = self.take_pipes();
-        Pipes::new(input, output, errors, stdin, stdout_bytes_max, stderr_bytes_max)
+        Pipes::new(input, output, errors, stdin, stdout_bytes_max, stderr_bytes_max, progress)
     }
 
     /// Waits for the program itself; its children may go on.

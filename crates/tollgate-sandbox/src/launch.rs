@@ -8,7 +8,7 @@ use std::process::ExitStatus;
 use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
-use tollgate_types::{CancellationToken, limits};
+use tollgate_types::{CancellationToken, Progress, limits};
 
 use crate::group::Group;
 use crate::pipes::{Pipes, PumpError};
@@ -48,6 +48,8 @@ pub struct Launch {
     pub stdout_bytes_max: usize,
     /// What is kept of standard error: its end.
     pub stderr_bytes_max: usize,
+    /// Told of each piece that it prints on either: it is alive.
+    pub progress: Progress,
 }
 
 /// What a program left behind.
@@ -137,7 +139,7 @@ pub async fn run(mut launch: Launch, cancellation: &CancellationToken) -> Result
         () = unheard_of => return Err(LaunchError::Cancelled),
     };
     let mut group = started.map_err(|source| not_started(&launch.program, &launch.cwd, source))?;
-    let mut pipes = group.pipes(stdin, launch.stdout_bytes_max, launch.stderr_bytes_max);
+    let mut pipes = group.pipes(stdin, launch.stdout_bytes_max, launch.stderr_bytes_max, launch.progress);
 
     let ended = tokio::select! {
         ended = timeout(launch.timeout, to_the_end(&mut group, &mut pipes)) => ended.map_err(|_| Stop::TimedOut),

@@ -4,6 +4,7 @@ use std::io;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
+use tollgate_types::Progress;
 
 /// Room for one read.
 const READ_BYTES: usize = 64 * 1024;
@@ -33,6 +34,7 @@ pub(crate) struct Pipes {
     output_bytes_max: usize,
     errors: Vec<u8>,
     errors_bytes_max: usize,
+    progress: Progress,
 }
 
 impl Pipes {
@@ -43,9 +45,21 @@ impl Pipes {
         input: Vec<u8>,
         output_bytes_max: usize,
         errors_bytes_max: usize,
+        progress: Progress,
     ) -> Self {
         let (input_written, output, errors) = (0, Vec::new(), Vec::new());
-        Self { stdin, stdout, stderr, input, input_written, output, output_bytes_max, errors, errors_bytes_max }
+        Self {
+            stdin,
+            stdout,
+            stderr,
+            input,
+            input_written,
+            output,
+            output_bytes_max,
+            errors,
+            errors_bytes_max,
+            progress,
+        }
     }
 
     /// Feeds and reads side by side, so that neither a program that prints first nor one that reads last can block us;
@@ -60,16 +74,18 @@ impl Pipes {
                     }
                 }
                 read = read(self.stdout.as_mut(), &mut self.output), if self.stdout.is_some() => {
-                    if read? == 0 {
-                        self.stdout = None;
+                    match read? {
+                        0 => self.stdout = None,
+                        _ => self.progress.alive(),
                     }
                     if self.output.len() > self.output_bytes_max {
                         return Err(PumpError::StdoutTooLarge);
                     }
                 }
                 read = read(self.stderr.as_mut(), &mut self.errors), if self.stderr.is_some() => {
-                    if read? == 0 {
-                        self.stderr = None;
+                    match read? {
+                        0 => self.stderr = None,
+                        _ => self.progress.alive(),
                     }
                     // Cut rarely and in bulk: each cut moves what is kept.
                     if self.errors.len() > self.errors_bytes_max.saturating_add(READ_BYTES) {

@@ -93,13 +93,13 @@ pub(crate) fn longest_list(value: &Value) -> Option<List<'_>> {
 /// The value itself, when nothing has to go.
 pub fn cut_value(mut value: Value, limits: &Limits, listing: Listing) -> Result<ItemCut, Value> {
     let Some(List { key, items }) = longest_list(&value) else {
-        let fits = limits.hold(usage_of_json(&value));
+        let fits = limits.hold_json(&value);
         let whole = |value| ItemCut { value, shown: 1, shown_of_end: 0, total: 1, key: None, fits };
         return if fits { Err(value) } else { Ok(whole(value)) };
     };
     let (key, total) = (key.map(str::to_owned), items.len());
     let (head, tail) = listing.ends(total);
-    if head + tail >= total && limits.hold(usage_of_json(&value)) {
+    if head + tail >= total && limits.hold_json(&value) {
         return Err(value);
     }
     let room = limits.minus(frame_of(&value, key.as_deref()));
@@ -109,7 +109,7 @@ pub fn cut_value(mut value: Value, limits: &Limits, listing: Listing) -> Result<
         // What goes is dropped, what stays is moved once.
         drop(items.drain(beginning.min(items.len())..items.len() - ending));
     }
-    let fits = limits.hold(usage_of_json(&value));
+    let fits = limits.hold_json(&value);
     Ok(ItemCut { value, shown: beginning + ending, shown_of_end: ending, total, key, fits })
 }
 

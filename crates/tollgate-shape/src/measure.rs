@@ -35,6 +35,32 @@ impl Limits {
         text.len() / 4 <= self.chars && text.len() <= self.bytes && self.hold(self.usage(text))
     }
 
+    /// Whether a value fits as compact JSON; a long one is not measured to its end.
+    pub(crate) fn hold_json(&self, value: &Value) -> bool {
+        self.hold_more(value, &mut Usage::default())
+    }
+
+    /// Whether a value fits behind what was used already, which it is added to.
+    fn hold_more(&self, value: &Value, used: &mut Usage) -> bool {
+        let holds = |used: &mut Usage, more: Usage| {
+            *used = used.plus(more);
+            self.hold(*used)
+        };
+        match value {
+            Value::Array(items) => {
+                holds(used, frame_of_list(items.len())) && items.iter().all(|item| self.hold_more(item, used))
+            }
+            Value::Object(map) => {
+                holds(used, frame_of_map(map.len()))
+                    && map.iter().all(|(key, value)| {
+                        *used = used.plus(usage_of_string(key));
+                        self.hold_more(value, used)
+                    })
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => holds(used, usage_of_json(value)),
+        }
+    }
+
     /// What a text takes of what is limited.
     pub(crate) fn usage(&self, text: &str) -> Usage {
         if self.tokens.is_some() {
@@ -154,15 +180,22 @@ pub fn usage_of_json(value: &Value) -> Usage {
         Value::Bool(false) => Usage::ascii(5),
         Value::Number(number) => Usage::ascii(digits(number)),
         Value::String(text) => usage_of_string(text),
-        Value::Array(items) => {
-            let commas = items.len().saturating_sub(1);
-            items.iter().map(usage_of_json).fold(Usage::ascii(2 + commas), Usage::plus)
-        }
+        Value::Array(items) => items.iter().map(usage_of_json).fold(frame_of_list(items.len()), Usage::plus),
         Value::Object(map) => {
-            let frame = Usage::ascii(2 + map.len().saturating_sub(1) + map.len());
+            let frame = frame_of_map(map.len());
             map.iter().fold(frame, |sum, (key, value)| sum.plus(usage_of_string(key)).plus(usage_of_json(value)))
         }
     }
+}
+
+/// Brackets and commas.
+fn frame_of_list(items: usize) -> Usage {
+    Usage::ascii(2 + items.saturating_sub(1))
+}
+
+/// Braces, commas and colons.
+fn frame_of_map(members: usize) -> Usage {
+    Usage::ascii(2 + members.saturating_sub(1) + members)
 }
 
 fn digits(number: &serde_json::Number) -> usize {
@@ -213,6 +246,10 @@ mod tests {
         fn a_value_is_measured_as_it_is_written(text in any::<String>(), key in any::<String>(), number in any::<i64>()) {
             let value = json!({ key: [text, number, null, true, false, 1.5, {}], "x": [] });
             prop_assert_eq!(usage_of_json(&value), usage_of_text(&value.to_string()));
+            for chars in [0, 1, 10, usage_of_json(&value).chars - 1, usage_of_json(&value).chars] {
+                let limits = Limits { chars, bytes: usize::MAX, tokens: Some(chars) };
+                prop_assert_eq!(limits.hold_json(&value), limits.hold(usage_of_json(&value)));
+            }
         }
     }
 }

@@ -2,6 +2,7 @@
 //! not drawn. What writing itself needs stays: line ends, tabs, joiners between letters, the styles of emoji.
 
 use std::borrow::Cow;
+use std::fmt::Write as _;
 
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
@@ -16,38 +17,22 @@ use tollgate_types::visible::{MARKS_MAX, has_styles, is_hidden, is_mark};
 pub fn neutral(text: &str) -> Cow<'_, str> {
     let Some(first) = first_hidden(text) else { return Cow::Borrowed(text) };
     let is_json = text.trim_start().starts_with(['{', '[', '"']) && serde_json::from_str::<IgnoredAny>(text).is_ok();
-    let (clean, rest) = text.split_at_checked(first).unwrap_or((text, ""));
-    let mut shown = String::with_capacity(text.len() + 16);
-    shown.push_str(clean);
-    let mut walk = Walk::after(clean);
-    let mut chars = rest.chars().peekable();
-    while let Some(c) = chars.next() {
-        if !walk.hides(c, chars.peek().copied()) {
-            shown.push(c);
-        } else if is_json {
-            c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| shown.push_str(&format!("\\u{unit:04x}")));
-        } else {
-            shown.extend(c.escape_unicode());
-        }
-    }
-    Cow::Owned(shown)
+    Cow::Owned(written(text, first, if is_json { Form::Json } else { Form::Text }))
 }
 
 /// The same for every name and text of a value.
 pub fn neutral_value(value: &mut Value) {
     match value {
         Value::String(text) => {
-            if first_hidden(text).is_some() {
-                *text = marked(text);
+            if let Some(first) = first_hidden(text) {
+                *text = written(text, first, Form::Text);
             }
         }
         Value::Array(items) => items.iter_mut().for_each(neutral_value),
         Value::Object(map) => {
             if map.keys().any(|key| first_hidden(key).is_some()) {
-                let renamed: Map<String, Value> = std::mem::take(map)
-                    .into_iter()
-                    .map(|(key, value)| (if first_hidden(&key).is_some() { marked(&key) } else { key }, value))
-                    .collect();
+                let renamed: Map<String, Value> =
+                    std::mem::take(map).into_iter().map(|(key, value)| (neutral_name(key), value)).collect();
                 *map = renamed;
             }
             map.values_mut().for_each(neutral_value);
@@ -56,17 +41,49 @@ pub fn neutral_value(value: &mut Value) {
     }
 }
 
-fn marked(text: &str) -> String {
-    let (mut shown, mut walk) = (String::with_capacity(text.len() + 16), Walk::default());
-    let mut chars = text.chars().peekable();
-    while let Some(c) = chars.next() {
-        if walk.hides(c, chars.peek().copied()) {
-            shown.extend(c.escape_unicode());
+fn neutral_name(name: String) -> String {
+    match first_hidden(&name) {
+        Some(first) => written(&name, first, Form::Text),
+        None => name,
+    }
+}
+
+/// How what is hidden is written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Text,
+    Json,
+}
+
+/// The text with what is hidden from `first` on written out. Between two characters that might be hidden all is copied at once.
+fn written(text: &str, first: usize, form: Form) -> String {
+    let (clean, mut rest) = text.split_at_checked(first).unwrap_or((text, ""));
+    let mut shown = String::with_capacity(text.len() + text.len() / 8 + 16);
+    shown.push_str(clean);
+    let mut walk = Walk::after(clean);
+    loop {
+        let mut chars = rest.chars();
+        let Some(c) = chars.next() else { return shown };
+        rest = chars.as_str();
+        if walk.hides(c, chars.next()) {
+            escape(c, form, &mut shown);
         } else {
             shown.push(c);
         }
+        let plain = next_suspect(rest.as_bytes()).unwrap_or(rest.len());
+        let (copied, behind) = rest.split_at_checked(plain).unwrap_or((rest, ""));
+        shown.push_str(copied);
+        walk.pass(copied);
+        rest = behind;
     }
-    shown
+}
+
+fn escape(c: char, form: Form, shown: &mut String) {
+    // A text can always be written to.
+    let _ = match form {
+        Form::Text => write!(shown, "\\u{{{:x}}}", u32::from(c)),
+        Form::Json => c.encode_utf16(&mut [0; 2]).iter().try_for_each(|unit| write!(shown, "\\u{unit:04x}")),
+    };
 }
 
 /// What stands before the next character.
@@ -80,6 +97,13 @@ impl Walk {
     fn after(text: &str) -> Self {
         let marks = text.chars().rev().take(MARKS_MAX + 1).take_while(|c| is_mark(*c)).count();
         Self { before: text.chars().next_back(), marks }
+    }
+
+    /// Goes on behind a text in which nothing is hidden, nor drawn on what stands before it.
+    fn pass(&mut self, text: &str) {
+        if let Some(last) = text.chars().next_back() {
+            *self = Self { before: Some(last), marks: 0 };
+        }
     }
 
     /// Whether `c` must not be shown as it is, with `next` behind it.
@@ -104,10 +128,22 @@ impl Walk {
 
 /// Whether a byte begins characters of which some are hidden or drawn on others: controls, U+0080–00BF, U+0300–037F,
 /// U+0480–04BF, U+0600–063F, U+1000–3FFF, U+E000–FFFF, and the planes beyond the first.
-fn is_suspect(byte: u8) -> bool {
+const fn is_suspect(byte: u8) -> bool {
     matches!(byte,
         0..=0x08 | 0x0B..=0x1F | 0x7F | 0xC2 | 0xCC | 0xCD | 0xD2 | 0xD8 | 0xE1..=0xE3 | 0xEE | 0xEF | 0xF0 | 0xF3 | 0xF4)
 }
+
+/// The same of each byte.
+#[expect(clippy::indexing_slicing, reason = "the table is made while compiling, and the index is below its length")]
+const SUSPECTS: [bool; 256] = {
+    let mut suspects = [false; 256];
+    let mut byte = 0;
+    while byte < suspects.len() {
+        suspects[byte] = is_suspect(byte as u8);
+        byte += 1;
+    }
+    suspects
+};
 
 /// Where the first hidden character stands.
 fn first_hidden(text: &str) -> Option<usize> {
@@ -131,11 +167,16 @@ fn first_hidden(text: &str) -> Option<usize> {
 fn next_suspect(bytes: &[u8]) -> Option<usize> {
     const BLOCK: usize = 64;
     let is_plain = |byte: u8| (0x20..0x7F).contains(&byte) | (byte == b'\n') | (byte == b'\t');
-    let mut at = 0;
-    for block in bytes.chunks(BLOCK) {
+    let first = |bytes: &[u8]| bytes.iter().position(|byte| SUSPECTS.get(usize::from(*byte)).is_some_and(|is| *is));
+    // In many writings the next one is near.
+    let near = bytes.get(..BLOCK / 4).unwrap_or(bytes);
+    if let Some(found) = first(near) {
+        return Some(found);
+    }
+    let mut at = near.len();
+    for block in bytes.get(at..).unwrap_or_default().chunks(BLOCK) {
         let is_all_plain = block.iter().fold(true, |plain, byte| plain & is_plain(*byte));
-        let found = if is_all_plain { None } else { block.iter().position(|byte| is_suspect(*byte)) };
-        if let Some(found) = found {
+        if let Some(found) = if is_all_plain { None } else { first(block) } {
             return Some(at + found);
         }
         at += block.len();

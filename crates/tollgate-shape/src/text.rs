@@ -99,9 +99,15 @@ fn units(text: &str, at: CutAt) -> impl Iterator<Item = &str> {
 
 /// Behind a line, a Chinese mark of an end, or a Latin one before a blank, and the quotes and brackets that close there.
 fn sentence_end(text: &str) -> usize {
-    let mut chars = text.char_indices().peekable();
-    while let Some((at, c)) = chars.next() {
+    // The first bytes of what may end one.
+    let may_end = |byte: &u8| matches!(byte, b'\n' | b'.' | b'!' | b'?' | 0xE2 | 0xE3 | 0xEF);
+    let mut from = 0;
+    while let Some(found) = text.as_bytes().get(from..).and_then(|rest| rest.iter().position(may_end)) {
+        let at = from + found;
+        let mut chars = text.get(at..).unwrap_or_default().char_indices().map(|(next, c)| (at + next, c)).peekable();
+        let Some((_, c)) = chars.next() else { break };
         let mut end = at + c.len_utf8();
+        from = end;
         match c {
             '\n' => return end,
             '。' | '！' | '？' | '；' | '…' | '.' | '!' | '?' => {}
@@ -110,6 +116,7 @@ fn sentence_end(text: &str) -> usize {
         while let Some((next, closing)) = chars.next_if(|(_, c)| is_closing(*c)) {
             end = next + closing.len_utf8();
         }
+        from = end;
         let next = chars.peek().map(|(_, c)| *c);
         let is_latin = matches!(c, '.' | '!' | '?');
         if next.is_none_or(|next| !is_latin || next.is_whitespace()) {

@@ -31,6 +31,8 @@ pub struct Message {
     pub approval: ApprovalId,
     /// The arguments that its person was shown.
     pub digest: Digest,
+    /// The result that it brings, where the question wants one.
+    pub result: Option<Value>,
 }
 
 /// An answer that was taken. It counts once it is recorded.
@@ -110,8 +112,10 @@ impl Store {
             if answer.approved && is_same_person(&found.subject, &answer.by) {
                 return Err(StoreError::OwnCall { by: answer.by });
             }
-            wants(&found, &answer, false)?;
-            let taken = take(&transaction, found, &answer, now)?;
+            wants(&found, &answer, message.result.is_some())?;
+            let given = params![found.id.as_str(), message.result.map(|result| result.to_string())];
+            let taken = take(&transaction, found.clone(), &answer, now)?;
+            transaction.execute("update approvals set result = ?2 where id = ?1", given)?;
             // What is refused leaves nothing behind, the message's id neither.
             transaction.commit()?;
             Ok(taken)

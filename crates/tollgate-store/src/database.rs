@@ -121,6 +121,10 @@ create index if not exists idempotency_by_attempt on idempotency (attempt);
 create index if not exists idempotency_by_end on idempotency (expires) where outcome is not null;
 create index if not exists results_by_content on results (sha256);
 create index if not exists results_by_caller on results (subject, role, tenant, created);
+create table if not exists stand_ins (
+    attempt text primary key, other text not null, tool text not null, created integer not null
+) strict;
+create index if not exists stand_ins_by_age on stand_ins (created);
 create table if not exists contents (sha256 text primary key, bytes integer not null, blocks blob not null) strict;
 ";
 

@@ -122,15 +122,15 @@ impl Store {
         .await
     }
 
-    /// The attempt that holds a key of this caller, whatever the tool.
+    /// The attempt that holds a key of this caller for a tool. A fallback holds the same key for another one.
     ///
     /// # Errors
     /// When the store fails.
-    pub async fn key_holder(&self, caller: &Caller, key: &str) -> Result<Option<AttemptId>, StoreError> {
-        let (scope, key) = (ReservationKey::new(caller, "", key), key.to_owned());
+    pub async fn key_holder(&self, caller: &Caller, tool: &str, key: &str) -> Result<Option<AttemptId>, StoreError> {
+        let of = ReservationKey::new(caller, tool, key);
         self.with(move |connection| {
-            let sql = "select attempt from idempotency where subject = ?1 and tenant = ?2 and key = ?3 limit 1";
-            let found = connection.query_row(sql, params![scope.subject, scope.tenant, key], |row| row.get(0));
+            let sql = "select attempt from idempotency where subject = ?1 and tenant = ?2 and tool = ?3 and key = ?4";
+            let found = connection.query_row(sql, params![of.subject, of.tenant, of.tool, of.key], |row| row.get(0));
             Ok(found.optional()?.map(|attempt: String| AttemptId::new(attempt)))
         })
         .await

@@ -33,5 +33,5 @@ pub use key::InstallKey;
 pub use result::{Keeping, KeptResult, ResultMeta};
 pub use session::{NewCall, SessionLock, SessionMeta, SessionSummary, Step, StepKind, StoredCall};
 pub use spending::{Charge, Count, Spending, Spent};
-pub use undo::UndoPlan;
+pub use undo::{StandIn, UndoPlan};
 pub use unsettled::Unsettled;

@@ -28,6 +28,15 @@ pub struct UndoPlan {
     pub undone_by: Option<AttemptId>,
 }
 
+/// An attempt that was made instead of another one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StandIn {
+    /// Its id.
+    pub attempt: AttemptId,
+    /// Its tool.
+    pub tool: String,
+}
+
 impl Store {
     /// Keeps how `attempt` can be undone by a call of another tool.
     ///
@@ -54,6 +63,41 @@ impl Store {
             let sql = "select tool, arguments, fault, undone_by from undos where attempt = ?1 and created > ?2";
             let mut statement = connection.prepare_cached(sql)?;
             statement.query_row(params![attempt.as_str(), oldest(now)], |row| Ok(read(row))).optional()?.transpose()
+        })
+        .await
+    }
+
+    /// Keeps that another attempt did what `attempt` was asked for, by this tool: that one is undone in its place.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn stands_in(&self, attempt: AttemptId, other: StandIn, now: Timestamp) -> Result<(), StoreError> {
+        self.with(move |connection| {
+            let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            let sql = "insert or replace into stand_ins (attempt, other, tool, created) values (?1, ?2, ?3, ?4)";
+            let values = params![attempt.as_str(), other.attempt.as_str(), other.tool, now.as_microsecond()];
+            transaction.execute(sql, values)?;
+            let sql = "select created from stand_ins order by created desc limit 1 offset ?1";
+            let surplus = transaction.prepare_cached(sql)?.query_row(params![limits::UNDOS_KEPT_MAX], |row| row.get(0));
+            let until = surplus.optional()?.unwrap_or(i64::MIN).max(oldest(now));
+            transaction.execute("delete from stand_ins where created <= ?1", params![until])?;
+            Ok(transaction.commit()?)
+        })
+        .await
+    }
+
+    /// The attempt that did what `attempt` was asked for, where that was another one.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn stand_in(&self, attempt: AttemptId) -> Result<Option<StandIn>, StoreError> {
+        self.with(move |connection| {
+            let sql = "select other, tool from stand_ins where attempt = ?1";
+            let mut statement = connection.prepare_cached(sql)?;
+            let found = statement.query_row(params![attempt.as_str()], |row| {
+                Ok(StandIn { attempt: AttemptId::new(row.get::<_, String>(0)?), tool: row.get(1)? })
+            });
+            Ok(found.optional()?)
         })
         .await
     }

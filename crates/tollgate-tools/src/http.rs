@@ -2,10 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
-use tollgate_guard::client::{Client, ClientError, Request, Response};
+use tollgate_guard::client::{
+    Client, ClientError, CredentialSource, Credentials, Current, NOT_ALLOWED_ADVICE, Renewal, Request, Response,
+};
 use tollgate_types::{
     BoxFuture, Code, Cx, HandedKey, Secret, SourceKind, Tool, ToolDefinition, ToolError, ToolOutput, limits,
 };
@@ -21,7 +24,7 @@ const EXCERPT_CHARS_MAX: usize = 500;
 const PREVIEW_CHARS_MAX: usize = 4_000;
 
 /// A request as the configuration describes it.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct HttpSpec {
     /// `GET`, `POST`, `PUT`, `PATCH` or `DELETE`.
     pub method: String,
@@ -30,6 +33,8 @@ pub struct HttpSpec {
     pub url: String,
     /// What is sent with it.
     pub headers: BTreeMap<String, HeaderValue>,
+    /// Where the secrets among them are read anew, all of them in their order, when the server refuses them.
+    pub source: Option<Arc<dyn CredentialSource>>,
 }
 
 /// The value of a header.
@@ -85,7 +90,8 @@ pub struct HttpTool {
     method: String,
     template: Template,
     headers: Vec<(String, String)>,
-    secret_headers: Vec<(String, Secret)>,
+    secret_names: Vec<String>,
+    credentials: Credentials,
     client: Client,
 }
 
@@ -138,7 +144,12 @@ impl HttpTool {
             }
         }
         definition.source.kind = SourceKind::Http;
-        Ok(Self { definition, method, template, headers, secret_headers, client })
+        let secret_names = secret_headers.iter().map(|(name, _)| name.clone()).collect();
+        let credentials = match spec.source {
+            Some(source) => Credentials::renewable(secret_headers, source),
+            None => Credentials::fixed(secret_headers),
+        };
+        Ok(Self { definition, method, template, headers, secret_names, credentials, client })
     }
 
     /// The address and the body for these arguments.
@@ -158,12 +169,11 @@ impl HttpTool {
         })
     }
 
-    fn request(&self, arguments: &Value, cx: &Cx) -> Result<Request, ToolError> {
+    fn request(&self, arguments: &Value, cx: &Cx, known_by: &Current) -> Result<Request, ToolError> {
         let (url, body) = self.build(arguments)?;
         let mut headers = self.headers.clone();
         let has = |name: &str| {
-            let mut all =
-                self.headers.iter().map(|(name, _)| name).chain(self.secret_headers.iter().map(|(name, _)| name));
+            let mut all = self.headers.iter().map(|(name, _)| name).chain(&self.secret_names);
             all.any(|header| header.eq_ignore_ascii_case(name))
         };
         if !has("accept") {
@@ -188,10 +198,31 @@ impl HttpTool {
             method: self.method.clone(),
             url,
             headers,
-            secret_headers: self.secret_headers.clone(),
+            secret_headers: known_by.headers().to_vec(),
             body: body.map(String::into_bytes),
             timeout: cx.deadline,
         })
+    }
+
+    /// Asks, and once more with credentials that were read anew where the server does not take those it was shown: it did
+    /// nothing then.
+    async fn exchange(&self, arguments: &Value, cx: &Cx) -> Result<ToolOutput, ToolError> {
+        let known_by = self.credentials.current();
+        let response = self.send(self.request(arguments, cx, &known_by)?).await?;
+        if response.status != 401 {
+            return answer(response, cx, Renewal::Fixed).await;
+        }
+        let renewal = self.credentials.renew(&known_by).await;
+        if renewal != Renewal::Renewed {
+            return answer(response, cx, renewal).await;
+        }
+        drop(response);
+        let request = self.request(arguments, cx, &self.credentials.current())?;
+        answer(self.send(request).await?, cx, renewal).await
+    }
+
+    async fn send(&self, request: Request) -> Result<Response, ToolError> {
+        self.client.send(request).await.map_err(|error| explain(&error))
     }
 }
 
@@ -212,11 +243,7 @@ impl Tool for HttpTool {
 
     fn call(&self, arguments: Value, cx: Cx) -> BoxFuture<'_, Result<ToolOutput, ToolError>> {
         Box::pin(async move {
-            let request = self.request(&arguments, &cx)?;
-            let exchange = async {
-                let response = self.client.send(request).await.map_err(|error| explain(&error))?;
-                answer(response, &cx).await
-            };
+            let exchange = self.exchange(&arguments, &cx);
             let ended = cx.cancellation.run_until_cancelled(tokio::time::timeout(cx.deadline, exchange)).await;
             match ended {
                 Some(Ok(result)) => result,
@@ -230,16 +257,18 @@ impl Tool for HttpTool {
     }
 }
 
-async fn answer(response: Response, cx: &Cx) -> Result<ToolOutput, ToolError> {
+async fn answer(response: Response, cx: &Cx, renewal: Renewal) -> Result<ToolOutput, ToolError> {
     let (status, idle) = (response.status, cx.deadline);
+    cx.progress.alive();
     let media = response.header("content-type").unwrap_or_default().to_ascii_lowercase();
     let retry_after = response.retry_after(cx.clock.now());
     if !(200..300).contains(&status) {
         // The status is the answer; a body that can not be read adds nothing.
-        let body = response.bytes(ERROR_BODY_BYTES_MAX, idle).await.unwrap_or_default();
-        return Err(refusal(status, retry_after, &body).retry_after(retry_after));
+        let body = response.bytes_telling(ERROR_BODY_BYTES_MAX, idle, &cx.progress).await.unwrap_or_default();
+        return Err(refusal(status, retry_after, &body, renewal).retry_after(retry_after));
     }
-    let body = response.bytes(limits::HTTP_BODY_BYTES_MAX, idle).await.map_err(|error| explain(&error))?;
+    let body = response.bytes_telling(limits::HTTP_BODY_BYTES_MAX, idle, &cx.progress).await;
+    let body = body.map_err(|error| explain(&error))?;
     if body.trim_ascii().is_empty() {
         return Ok(ToolOutput::text(format!("(the server answered {status} with an empty body)")));
     }
@@ -261,7 +290,8 @@ async fn answer(response: Response, cx: &Cx) -> Result<ToolOutput, ToolError> {
         Err(error) => {
             Err(ToolError::with_code(Code::UpstreamError, "the server says that it answers JSON, but does not")
                 .with_tool_code("INVALID_JSON")
-                .with_hint(format!("{error}; it begins: {}", excerpt(trimmed.as_bytes()))))
+                .with_hint(format!("{error}; it begins: {}", excerpt(trimmed.as_bytes())))
+                .from_outside())
         }
     }
 }
@@ -272,13 +302,17 @@ fn handed(name: &str, value: &str) -> String {
     if name.eq_ignore_ascii_case("idempotency-key") { format!("\"{value}\"") } else { value.to_owned() }
 }
 
-fn refusal(status: u16, retry_after: Option<Duration>, body: &[u8]) -> ToolError {
+fn refusal(status: u16, retry_after: Option<Duration>, body: &[u8], renewal: Renewal) -> ToolError {
     let said = excerpt(body);
-    let message = if said.is_empty() {
-        format!("the server answered {status}")
-    } else {
-        format!("the server answered {status}: {said}")
-    };
+    if !said.is_empty() {
+        let message = format!("the server answered {status}: {said}");
+        return explained(status, message, retry_after, renewal).from_outside();
+    }
+    explained(status, format!("the server answered {status}"), retry_after, renewal)
+}
+
+/// What a status means, and what can be done about it.
+fn explained(status: u16, message: String, retry_after: Option<Duration>, renewal: Renewal) -> ToolError {
     let tool_code = format!("HTTP_{status}");
     match status {
         404 | 410 => {
@@ -297,10 +331,11 @@ fn refusal(status: u16, retry_after: Option<Duration>, body: &[u8]) -> ToolError
         300..=399 => ToolError::new(message)
             .with_tool_code("REDIRECT")
             .with_hint("redirects are not followed; the operator must configure the final address"),
-        401 | 403 => ToolError::new(message)
+        401 => ToolError::new(message)
             .nothing_happened()
             .with_tool_code(tool_code)
-            .with_hint("the operator must check the credentials in `headers`"),
+            .with_hint(format!("the server does not take the credentials in `headers`; {}", renewal.advice())),
+        403 => ToolError::new(message).nothing_happened().with_tool_code(tool_code).with_hint(NOT_ALLOWED_ADVICE),
         _ => ToolError::new(message).with_tool_code(tool_code).with_hint("correct the arguments as the server says"),
     }
 }

@@ -77,6 +77,7 @@ impl ProgramTool {
             timeout: cx.deadline,
             stdout_bytes_max: limits::PROGRAM_STDOUT_BYTES_MAX,
             stderr_bytes_max: limits::PROGRAM_STDERR_BYTES_MAX,
+            progress: cx.progress.clone(),
         }
     }
 }
@@ -142,9 +143,10 @@ fn failure(code: Option<i32>, signal: Option<i32>, stderr: &str, stdout: &str) -
         ("", said) => visible(&tail(said, MESSAGE_CHARS_MAX)).into_owned(),
         _ => last_words(stderr),
     };
-    ToolError::new(message)
+    let error = ToolError::new(message)
         .with_tool_code(tool_code)
-        .with_hint(format!("the program ended with {ending}; change the arguments if the message says how"))
+        .with_hint(format!("the program ended with {ending}; change the arguments if the message says how"));
+    if stderr.trim().is_empty() && stdout.trim().is_empty() { error } else { error.from_outside() }
 }
 
 fn explain(error: &LaunchError) -> ToolError {
@@ -162,7 +164,7 @@ fn explain(error: &LaunchError) -> ToolError {
             let error = ToolError::with_code(Code::Timeout, message);
             match stderr.trim() {
                 "" => error,
-                _ => error.with_hint(format!("its last words: {}", last_words(stderr))),
+                _ => error.with_hint(format!("its last words: {}", last_words(stderr))).from_outside(),
             }
         }
         LaunchError::Cancelled => ToolError::with_code(Code::Cancelled, message),

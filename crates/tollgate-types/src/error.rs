@@ -66,6 +66,9 @@ pub struct ErrorObject {
     /// What the asker's client would have to offer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_lacks: Option<ClientCapability>,
+    /// Whether message, hint or code say what others wrote: data, and never instructions.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub outside: bool,
     /// What message and hint were made of.
     #[serde(skip)]
     pub made: Made<Text>,
@@ -84,6 +87,7 @@ impl ErrorObject {
             tool_code: None,
             details: Vec::new(),
             client_lacks: None,
+            outside: false,
             made: Made::default(),
         }
     }
@@ -135,6 +139,8 @@ pub struct ToolError {
     pub nothing_happened: bool,
     /// When the server wants to be asked again, in milliseconds from now.
     pub retry_after_ms: Option<u64>,
+    /// Whether message, hint or code say what somebody else wrote: a server, a program.
+    pub outside: bool,
 }
 
 impl ToolError {
@@ -155,6 +161,7 @@ impl ToolError {
             client_lacks: None,
             nothing_happened: false,
             retry_after_ms: None,
+            outside: false,
         }
     }
 
@@ -205,6 +212,13 @@ impl ToolError {
         self
     }
 
+    /// The same error, which says what a server or a program wrote.
+    #[must_use]
+    pub fn from_outside(mut self) -> Self {
+        self.outside = true;
+        self
+    }
+
     /// The same error, worth another try.
     #[must_use]
     pub fn retryable(mut self) -> Self {
@@ -225,6 +239,7 @@ impl From<ToolError> for ErrorObject {
             tool_code: error.tool_code,
             details: error.details,
             client_lacks: error.client_lacks,
+            outside: error.outside,
             made: Made::default(),
         }
     }

@@ -197,6 +197,10 @@ pub const WEBHOOK_RETRIES_MAX: u32 = 100;
 pub const WEBHOOK_PAUSE_MS: u64 = 1_000;
 /// The longest pause between two tries.
 pub const WEBHOOK_PAUSE_MS_MAX: u64 = 60 * 60 * 1000;
+/// Calls that were forbidden that one message tells of; of more it says how many.
+pub const ALERT_CALLS_MAX: usize = 100;
+/// How often such a message is sent again.
+pub const ALERT_RETRIES_MAX: u32 = 8;
 /// Questions that are sent at once.
 pub const WEBHOOKS_AT_ONCE_MAX: u32 = 8;
 /// Between two looks for questions that other processes put.

@@ -139,32 +139,50 @@ pub struct ProgressUpdate {
     pub message: Option<String>,
 }
 
-/// Where progress goes: nowhere, or to one listener that must not block.
+/// Where progress goes: nowhere, or to one listener that must not block. Beside it somebody may want to know no more than that
+/// the tool is not silent.
 #[derive(Clone, Default)]
-pub struct Progress(Option<Arc<dyn Fn(ProgressUpdate) + Send + Sync>>);
+pub struct Progress {
+    listener: Option<Arc<dyn Fn(ProgressUpdate) + Send + Sync>>,
+    alive: Option<Arc<dyn Fn() + Send + Sync>>,
+}
 
 impl Progress {
     /// Nobody listens.
     pub fn none() -> Self {
-        Self(None)
+        Self::default()
     }
 
     /// One listener. It is called on the tool's task and must not block.
     pub fn to(listener: impl Fn(ProgressUpdate) + Send + Sync + 'static) -> Self {
-        Self(Some(Arc::new(listener)))
+        Self { listener: Some(Arc::new(listener)), alive: None }
+    }
+
+    /// The same, and this is called at each sign of life. It must not block either.
+    #[must_use]
+    pub fn with_alive(self, alive: impl Fn() + Send + Sync + 'static) -> Self {
+        Self { alive: Some(Arc::new(alive)), ..self }
     }
 
     /// Reports one step.
     pub fn report(&self, update: ProgressUpdate) {
-        if let Some(listener) = &self.0 {
+        self.alive();
+        if let Some(listener) = &self.listener {
             listener(update);
+        }
+    }
+
+    /// Says that something came, such as a piece of an answer: no step, but no silence.
+    pub fn alive(&self) {
+        if let Some(alive) = &self.alive {
+            alive();
         }
     }
 }
 
 impl fmt::Debug for Progress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.0.is_some() { "Progress(listened)" } else { "Progress(none)" })
+        f.write_str(if self.listener.is_some() { "Progress(listened)" } else { "Progress(none)" })
     }
 }
 

@@ -77,8 +77,13 @@ impl<T> Made<T> {
     }
 
     fn clean(&mut self, clean: &impl Fn(&str) -> String) {
+        // The marks are ours, what stands between them may be anybody's.
+        let between = |piece: &str| match piece.chars().next_back() {
+            Some(mark @ (OR | MEANT | MEANT_END)) => format!("{}{mark}", clean(piece.trim_end_matches(mark))),
+            _ => clean(piece),
+        };
         let parameters = self.0.iter_mut().flat_map(|making| &mut making.parameters);
-        parameters.for_each(|(_, value)| *value = clean(value));
+        parameters.for_each(|(_, value)| *value = value.split_inclusive([OR, MEANT, MEANT_END]).map(between).collect());
     }
 }
 

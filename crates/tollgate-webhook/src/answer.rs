@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 use serde::Deserialize;
+use serde_json::Value;
 use tollgate_store::{Answer, Message};
 use tollgate_types::{ApprovalId, Digest, limits, visible};
 
@@ -81,6 +82,9 @@ struct Data {
     reason: Option<String>,
     #[serde(default)]
     typed: Option<String>,
+    /// The result of the call, where the question wants it.
+    #[serde(default)]
+    result: Option<Value>,
 }
 
 #[derive(Deserialize, PartialEq, Eq)]
@@ -132,8 +136,12 @@ fn received(id: &str, data: Data) -> Result<Received, Refusal> {
         return malformed(format!("`reason` may have {} characters", limits::ANSWER_REASON_CHARS_MAX));
     }
     let approved = data.decision == Decision::Approve;
+    if data.result.is_some() && !approved {
+        return malformed("a no comes without a `result`".into());
+    }
+    let (approval, digest) = (ApprovalId::new(data.id), Digest::new(data.digest));
     Ok(Received {
-        message: Message { id: id.to_owned(), approval: ApprovalId::new(data.id), digest: Digest::new(data.digest) },
+        message: Message { id: id.to_owned(), approval, digest, result: data.result },
         answer: Answer { approved, by: by.to_owned(), reason: data.reason, typed: data.typed },
     })
 }

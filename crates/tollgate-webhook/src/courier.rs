@@ -14,9 +14,11 @@ use tokio_util::task::TaskTracker;
 use tollgate_guard::client::{Client, ClientError, Origin, Request};
 use tollgate_store::{Approval, Due, Store, StoreError};
 use tollgate_types::{
-    ApprovalAnswer, ApprovalChannel, ApprovalQuestion, BoxFuture, CancellationToken, Clock, Secret, limits,
+    ApprovalAnswer, ApprovalChannel, ApprovalQuestion, BoxFuture, CancellationToken, Clock, Code, Observed, Observer,
+    Secret, limits,
 };
 
+use crate::alerts::Alerts;
 use crate::answer::{self, Headers, Received, Refusal};
 use crate::message;
 use crate::signature::{Keys, SecretFault};
@@ -37,6 +39,8 @@ pub struct WebhookConfig {
     pub timeout: Duration,
     /// How often a question is sent again.
     pub retries: u32,
+    /// Whether calls of tools that are kept from who asked are told too.
+    pub alerts: bool,
 }
 
 /// Why there is no webhook.
@@ -76,6 +80,7 @@ struct Inner {
     client: Client,
     store: Store,
     clock: Arc<dyn Clock>,
+    alerts: Alerts,
     nudge: Notify,
     delivered: AtomicU64,
     failed: AtomicU64,
@@ -100,6 +105,7 @@ impl Webhook {
             config,
             store,
             clock,
+            alerts: Alerts::default(),
             nudge: Notify::new(),
             delivered: AtomicU64::new(0),
             failed: AtomicU64::new(0),
@@ -169,6 +175,16 @@ impl ApprovalChannel for Webhook {
     }
 }
 
+impl Observer for Webhook {
+    fn seen(&self, call: &Arc<Observed>) {
+        if self.inner.config.alerts && call.code == Some(Code::Forbidden) {
+            self.inner.alerts.add(call);
+            self.start();
+            self.inner.nudge.notify_one();
+        }
+    }
+}
+
 /// Looks for questions that are due, sends them, and sleeps; looks once more after it was told to stop.
 async fn carry(inner: &Inner, stop: &CancellationToken) {
     let mut is_broken = false;
@@ -181,6 +197,7 @@ async fn carry(inner: &Inner, stop: &CancellationToken) {
             tracing::warn!(%error, "open approvals cannot be looked up, and are not sent");
         }
         is_broken = looked.is_err();
+        inner.send_alert().await;
         match (looked, is_last) {
             (Ok(limits::WEBHOOKS_AT_ONCE_MAX), _) => continue,
             (_, true) => return,
@@ -225,9 +242,26 @@ impl Inner {
         Ok(count)
     }
 
+    /// Tells of calls that were forbidden, all that came since the last time in one message.
+    async fn send_alert(&self) {
+        let Some(batch) = self.alerts.due(self.clock.now()) else { return };
+        let Err(fault) = self.post(&batch.id, batch.body).await else { return self.alerts.over() };
+        let tries = batch.tries + 1;
+        if fault.is_final || tries > limits::ALERT_RETRIES_MAX {
+            tracing::warn!(tries, "calls that were forbidden are not told: {}", fault.text);
+            self.alerts.over();
+        } else {
+            self.alerts.again(later(self.clock.now(), pause(tries).max(fault.wait)));
+        }
+    }
+
     async fn send(&self, due: Due) -> Result<(), StoreError> {
         let id = due.approval.id.clone();
-        let Err(fault) = self.post(&due.approval).await else {
+        let sent = match question(&due.approval) {
+            Ok(body) => self.post(id.as_str(), body).await,
+            Err(fault) => Err(fault),
+        };
+        let Err(fault) = sent else {
             self.store.delivered(id, self.clock.now()).await?;
             self.delivered.fetch_add(1, Ordering::Relaxed);
             return Ok(());
@@ -245,13 +279,8 @@ impl Inner {
         Ok(())
     }
 
-    async fn post(&self, approval: &Approval) -> Result<(), Fault> {
-        let body = message::body(approval).map_err(|error| Fault::last(error.to_string()))?;
-        if body.len() > limits::WEBHOOK_BODY_BYTES_MAX {
-            let max = limits::WEBHOOK_BODY_BYTES_MAX;
-            return Err(Fault::last(format!("it has {} bytes, and {max} are sent at most", body.len())));
-        }
-        let (id, timestamp) = (approval.id.as_str(), self.clock.now().as_second());
+    async fn post(&self, id: &str, body: Vec<u8>) -> Result<(), Fault> {
+        let timestamp = self.clock.now().as_second();
         let signature = self.keys.sign(id, timestamp, &body);
         let headers = [
             ("content-type", "application/json".to_owned()),
@@ -282,6 +311,15 @@ impl Inner {
             Err(error) => again(error.to_string(), Duration::ZERO),
         }
     }
+}
+
+fn question(approval: &Approval) -> Result<Vec<u8>, Fault> {
+    let body = message::body(approval).map_err(|error| Fault::last(error.to_string()))?;
+    if body.len() > limits::WEBHOOK_BODY_BYTES_MAX {
+        let max = limits::WEBHOOK_BODY_BYTES_MAX;
+        return Err(Fault::last(format!("it has {} bytes, and {max} are sent at most", body.len())));
+    }
+    Ok(body)
 }
 
 /// The pause after this try.

@@ -125,7 +125,7 @@ async fn places(
     if let Some(url) = &anchor.http {
         let mut headers = Vec::new();
         for (name, value) in &anchor.headers {
-            match resolve(name, value, loaded, redactor).await {
+            match resolve(name, value, &loaded.folder, redactor).await {
                 Ok(Resolved::Text(text)) => headers.push((name.clone(), Secret::new(text))),
                 Ok(Resolved::Secret(secret)) => headers.push((name.clone(), secret)),
                 Err(why) => warnings.push(format!("audit.anchor.headers.{name} is not sent: {why}")),

@@ -21,7 +21,7 @@ use crate::data;
 use crate::model::Summaries;
 use crate::overlay::Overlays;
 use crate::servers::{self, Servers};
-use crate::{Error, Tollgate, sandbox_level, telemetry, webhook};
+use crate::{Error, Tollgate, credentials, sandbox_level, telemetry, webhook};
 
 /// Makes a [`Tollgate`]. Without a word it has the built-in tools, the role `developer` and its data in `.tollgate`.
 pub struct Builder {
@@ -161,9 +161,9 @@ impl Builder {
         let servers = served(&self.loaded, configs, gate.clone(), overlays, Arc::clone(&self.clock))?;
         let (clock, loaded, roles, reloads) = (self.clock, self.loaded, self.roles, Arc::default());
         Ok(Tollgate {
+            webhook: webhook::watching(webhook, &gate),
             gate,
             servers,
-            webhook,
             telemetry,
             operator,
             sessions,
@@ -372,7 +372,7 @@ fn made(folder: &Path, workspace: &Path) -> Result<PathBuf, Error> {
 async fn environment(loaded: &Loaded, redactor: &Redactor, warnings: &mut Vec<String>) -> BTreeMap<String, String> {
     let mut env = tollgate_sandbox::base_env();
     for (name, value) in &loaded.config.env {
-        match resolve(name, value, loaded, redactor).await {
+        match resolve(name, value, &loaded.folder, redactor).await {
             Ok(Resolved::Text(text)) => drop(env.insert(name.clone(), text)),
             Ok(Resolved::Secret(secret)) => drop(env.insert(name.clone(), secret.expose().to_owned())),
             Err(why) => warnings.push(format!("env.{name} is not set for programs: {why}")),
@@ -389,7 +389,7 @@ pub(crate) enum Resolved {
 pub(crate) async fn resolve(
     name: &str,
     value: &TextOrSecret,
-    loaded: &Loaded,
+    folder: &Path,
     redactor: &Redactor,
 ) -> Result<Resolved, String> {
     match value {
@@ -401,7 +401,7 @@ pub(crate) async fn resolve(
         }
         TextOrSecret::Text(text) => Ok(Resolved::Text(text.clone())),
         TextOrSecret::Secret(source) => {
-            let secret = source.resolve(&loaded.folder).await?;
+            let secret = source.resolve(folder).await?;
             redactor.add_secret(&secret);
             Ok(Resolved::Secret(secret))
         }
@@ -454,7 +454,7 @@ async fn configured(
         Runs::Http(http) => {
             definition.source.kind = SourceKind::Http;
             let origin = Origin::of(&http.url).map_err(|error| bad(error.to_string()))?;
-            let spec = match spec(http, loaded, redactor).await {
+            let spec = match spec(&name, http, loaded, redactor).await {
                 Ok(spec) => spec,
                 Err(why) => {
                     warnings.push(format!("tool `{name}` is not available: {why}"));
@@ -468,14 +468,17 @@ async fn configured(
     }
 }
 
-async fn spec(http: Http, loaded: &Loaded, redactor: &Redactor) -> Result<HttpSpec, String> {
-    let mut headers = BTreeMap::new();
+async fn spec(tool: &str, http: Http, loaded: &Loaded, redactor: &Redactor) -> Result<HttpSpec, String> {
+    let (mut headers, mut secrets) = (BTreeMap::new(), BTreeMap::new());
     for (name, value) in http.headers {
-        let value = match resolve(&name, &value, loaded, redactor).await? {
-            Resolved::Text(text) => HeaderValue::Plain(text),
-            Resolved::Secret(secret) => HeaderValue::Secret(secret),
-        };
-        headers.insert(name, value);
+        match resolve(&name, &value, &loaded.folder, redactor).await? {
+            Resolved::Text(text) => drop(headers.insert(name, HeaderValue::Plain(text))),
+            Resolved::Secret(secret) => {
+                headers.insert(name.clone(), HeaderValue::Secret(secret));
+                secrets.insert(name, value);
+            }
+        }
     }
-    Ok(HttpSpec { method: http.method, url: http.url, headers })
+    let source = credentials::source(format!("tool `{tool}`"), secrets, loaded, redactor);
+    Ok(HttpSpec { method: http.method, url: http.url, headers, source })
 }

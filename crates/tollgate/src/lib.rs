@@ -39,6 +39,7 @@
 mod anchor;
 mod builder;
 pub mod config;
+mod credentials;
 mod data;
 mod error;
 mod model;

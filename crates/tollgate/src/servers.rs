@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tollgate_gate::Gate;
+use tollgate_guard::client::Credentials;
 use tollgate_guard::redact::Redactor;
 use tollgate_mcp::upstream::{
     Limits, Override, Quarantined, Start, UpstreamConfig, UpstreamError, UpstreamKind, UpstreamStatus, Upstreams,
@@ -17,6 +18,7 @@ use tollgate_types::{BoxFuture, Clock, Supply, Tool};
 use crate::Error;
 use crate::builder::{Resolved, resolve};
 use crate::config::{Loaded, McpKind, McpServer};
+use crate::credentials;
 use crate::overlay::Overlays;
 
 /// How long a list waits for servers that did not yet say what they have.
@@ -179,9 +181,14 @@ pub(crate) async fn configured(
                 }
                 Err(why) => Err(why),
             },
-            McpKind::Endpoint(url) => values(&server.get_ref().headers, loaded, redactor)
-                .await
-                .map(|headers| UpstreamKind::Http { url: url.to_owned(), headers }),
+            McpKind::Endpoint(url) => values(&server.get_ref().headers, loaded, redactor).await.map(|headers| {
+                let given = server.get_ref().headers.clone();
+                let headers = match credentials::source(format!("the MCP server `{name}`"), given, loaded, redactor) {
+                    Some(source) => Credentials::renewable(headers, source),
+                    None => Credentials::fixed(headers),
+                };
+                UpstreamKind::Http { url: url.to_owned(), headers }
+            }),
         };
         match kind {
             Ok(kind) => configs.push(config(name, kind, server.get_ref())),
@@ -213,7 +220,7 @@ pub(crate) async fn values(
 ) -> Result<Vec<(String, tollgate_types::Secret)>, String> {
     let mut values = Vec::new();
     for (name, value) in given {
-        let value = match resolve(name, value, loaded, redactor).await? {
+        let value = match resolve(name, value, &loaded.folder, redactor).await? {
             Resolved::Text(text) => tollgate_types::Secret::new(text),
             Resolved::Secret(secret) => secret,
         };

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tollgate_gate::Gate;
 use tollgate_guard::client::Origin;
 use tollgate_guard::redact::Redactor;
 use tollgate_store::Store;
@@ -42,6 +43,13 @@ pub(crate) async fn configured(
     }
 }
 
+/// Has the webhook told of calls that were forbidden.
+pub(crate) fn watching(webhook: Option<Arc<Webhook>>, gate: &Gate) -> Option<Arc<Webhook>> {
+    webhook.inspect(|webhook| {
+        gate.watched_by(Arc::clone(webhook) as _);
+    })
+}
+
 async fn config(said: &ApprovalWebhook, loaded: &Loaded, redactor: &Redactor) -> Result<WebhookConfig, String> {
     let mut secrets = Vec::new();
     for source in said.secrets() {
@@ -53,6 +61,7 @@ async fn config(said: &ApprovalWebhook, loaded: &Loaded, redactor: &Redactor) ->
         headers: values(&said.headers, loaded, redactor).await?,
         timeout: Duration::from_millis(said.timeout_ms),
         retries: said.retries,
+        alerts: said.alerts,
     })
 }
 

@@ -48,7 +48,7 @@ mod tests {
         ] {
             assert_eq!(fit(name), expected);
             for name in [fit(name), numbered(&fit(name), 2), numbered(&fit(name), 100)] {
-                let kind = UpstreamKind::Http { url: "http://127.0.0.1/".into(), headers: Vec::new() };
+                let kind = UpstreamKind::Http { url: "http://127.0.0.1/".into(), headers: Default::default() };
                 assert_eq!(UpstreamConfig::new(&name, kind).check(), Ok(()), "{name}");
             }
         }

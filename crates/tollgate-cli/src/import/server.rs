@@ -290,7 +290,8 @@ fn endpoint(
                     header, headers = { Authorization = { env = \"NAME\" } }"
             .into());
     }
-    let checked = UpstreamConfig::new(name, UpstreamKind::Http { url: url.clone(), headers: Vec::new() }).check();
+    let checked =
+        UpstreamConfig::new(name, UpstreamKind::Http { url: url.clone(), headers: Default::default() }).check();
     checked.map_err(|error| error.to_string())?;
     let mut headers = values("headers", fields, reader, notes)?;
     for (name, value) in values("http_headers", fields, reader, notes)? {

@@ -54,3 +54,29 @@ fn the_words_change_and_the_contract_stays() {
     assert_eq!(wrong.code, 2);
     assert!(wrong.stderr.contains("zh"), "{}", wrong.stderr);
 }
+
+#[test]
+fn a_role_is_spoken_to_in_its_own_language() {
+    let config = |house: &str| {
+        format!(
+            "language = \"{house}\"\n[roles.beijing]\ntools = [\"*\"]\nlanguage = \"zh\"\n\
+             [roles.berlin]\ntools = [\"*\"]\nlanguage = \"en\"\n[roles.tianjin]\ninherits = \"beijing\"\n"
+        )
+    };
+    for house in ["en", "zh"] {
+        let shop = Shop::with(&config(house));
+        for (role, expected) in [
+            ("beijing", true),
+            ("tianjin", true),
+            ("berlin", false),
+            ("developer", house == "zh"),
+            ("reader", house == "zh"),
+        ] {
+            let outcome = shop.tollgate(&["call", "calculate", r#"{"expression":"1/0"}"#, "--role", role]).json();
+            assert_eq!(is_chinese(&outcome["error"]["message"]), expected, "{house} {role} {outcome}");
+        }
+    }
+    let wrong = Shop::with("[roles.a]\ntools = [\"*\"]\nlanguage = \"fr\"\n").tollgate(&["tools", "list"]);
+    assert_eq!(wrong.code, 2);
+    assert!(wrong.stderr.contains("roles.a") && wrong.stderr.contains("zh"), "{}", wrong.stderr);
+}

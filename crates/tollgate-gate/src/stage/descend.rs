@@ -4,8 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tollgate_store::StandIn;
 use tollgate_types::{
-    Call, CallResult, Code, Content, End, ErrorObject, Fallback, Outcome, Risk, Status, ToolError, ToolOutput,
+    Call, CallResult, Code, Content, End, ErrorObject, Fallback, Mismatch, Outcome, Risk, Status, ToolError, ToolOutput,
 };
 
 use super::approve::Cleared;
@@ -88,19 +89,42 @@ async fn instead(
     let outcome = asked(trip, time, fallback, arguments).await;
     let has_acted = !reads(trip, fallback) && !matches!(outcome.status(), Status::Refused | Status::Waiting);
     trip.attempt.fell_back(outcome.attempt.clone(), has_acted);
+    if has_acted {
+        stands_in(trip, &outcome).await;
+    }
     match outcome.end {
-        End::Done(result) => match unfit(cleared, &result) {
-            None => Ok(Stop::Ended(Box::new(End::Done(marked(result, told, &outcome.tool))))),
-            Some(why) => Err(ErrorObject { retryable: told.retryable && !has_acted, ..also(why) }),
-        },
+        End::Done(mut result) => {
+            let ended = |result| Ok(Stop::Ended(Box::new(End::Done(marked(result, told, &outcome.tool)))));
+            match misfit(cleared, &result) {
+                None => ended(result),
+                Some(misfit) if is_warned_of(trip, cleared) => {
+                    result.warnings.push(presentable(trip.gate.inner(), misfit).message);
+                    ended(result)
+                }
+                Some(misfit) => {
+                    let why = format!("{}: {}", misfit.error, misfit.message);
+                    Err(ErrorObject { retryable: told.retryable && !has_acted, ..also(why) })
+                }
+            }
+        }
         // Something is under way or was, and nobody knows how it ended.
         End::Unknown(error) => Ok(Stop::Ended(Box::new(End::Unknown(error)))),
         End::Refused(error) | End::Failed(error) | End::Waiting(_, error) => {
             let hint = error.hint.map(|hint| format!(" ({hint})")).unwrap_or_default();
             let mut both = also(format!("{}: {}{hint}", error.error, error.message));
             both.retryable &= error.retryable || !has_acted;
+            both.outside |= error.outside;
             Err(both)
         }
+    }
+}
+
+/// Notes that the other attempt is the one to undo. Without the note the call stands all the same.
+async fn stands_in(trip: Trip<'_>, outcome: &Outcome) {
+    let (Some(attempt), gate) = (outcome.attempt.clone(), trip.gate.inner()) else { return };
+    let other = StandIn { attempt, tool: outcome.tool.clone() };
+    if let Err(error) = gate.store.stands_in(trip.attempt.id.clone(), other, gate.clock.now()).await {
+        tracing::warn!("attempt {} cannot be undone later: {error}", trip.attempt.id);
     }
 }
 
@@ -130,10 +154,14 @@ async fn over(left: Option<Duration>) {
 }
 
 /// Why the other tool's result is none of this one's: a caller relies on the schema of what it asked for.
-fn unfit(cleared: &Cleared, result: &CallResult) -> Option<String> {
+fn misfit(cleared: &Cleared, result: &CallResult) -> Option<ErrorObject> {
     let output = ToolOutput { content: Vec::new(), structured: result.structured.clone() };
-    let misfit = shape::misfit(cleared.entry(), &output)?;
-    Some(format!("{}: {}", Code::InvalidOutput, misfit.message))
+    shape::misfit(cleared.entry(), &output)
+}
+
+/// Whether such a result goes to this caller all the same, with a warning.
+fn is_warned_of(trip: Trip<'_>, cleared: &Cleared) -> bool {
+    cleared.entry().definition.output.mismatch_for(&trip.attempt.caller.role) == Mismatch::Warn
 }
 
 /// The result, with a word on where it is from.

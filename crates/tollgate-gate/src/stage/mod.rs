@@ -14,6 +14,7 @@ pub(crate) mod shape;
 pub(crate) mod undo;
 pub(crate) mod validate;
 
+use tollgate_shape::neutral;
 use tollgate_types::{Code, End, ErrorObject, Text, Waiting, limits};
 
 use crate::gate::Inner;
@@ -80,10 +81,11 @@ pub(crate) fn unrecorded(text: Text, error: &tollgate_ledger::LedgerError) -> Er
     text.error(&[]).with_hint(hint)
 }
 
-/// What a tool says of its failure, without secrets and within a length.
+/// What a tool says of its failure, without secrets, with what is hidden made visible, and within a length.
 pub(crate) fn presentable(gate: &Inner, mut error: ErrorObject) -> ErrorObject {
     let clean = |text: &str, chars: usize| {
         let text = gate.redactor.text(text);
+        let text = neutral(&text);
         match text.char_indices().nth(chars) {
             None => text.into_owned(),
             Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),

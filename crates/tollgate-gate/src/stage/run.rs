@@ -7,9 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tokio::sync::{Notify, SemaphorePermit};
-use tollgate_types::{
-    Code, Content, Cx, HandedKey, Progress, SourceKind, ToolDefinition, ToolError, ToolOutput, limits,
-};
+use tollgate_types::{Code, Content, Cx, HandedKey, SourceKind, ToolDefinition, ToolError, ToolOutput, limits};
 
 use super::approve::{Cleared, Yes};
 use super::{Stop, budget, cancelled, descend, ledger_unavailable, replay, shape, store_unavailable, undo};
@@ -229,8 +227,11 @@ async fn tries(call: Try<'_>, mut pass: Pass<'_>) -> Result<Result<ToolOutput, T
 /// What a tool returned is a failure where it says so itself.
 fn judged(trip: Trip<'_>, cleared: &Cleared, output: ToolOutput) -> Result<ToolOutput, ToolError> {
     trip.attempt.came_to(cleared.entry().definition.came_to(output.structured.as_ref()));
+    let kind = cleared.entry().definition.source.kind;
     match shape::own_failure(&output) {
-        Some(error) => Err(error),
+        // What the house's own functions say is the house's.
+        Some(error) if matches!(kind, SourceKind::Native | SourceKind::Builtin) => Err(error),
+        Some(error) => Err(error.from_outside()),
         None => Ok(output),
     }
 }
@@ -248,7 +249,8 @@ async fn once(call: &Try<'_>) -> Result<ToolOutput, ToolError> {
     // Each try has its own stop: the last one's must not end this one.
     cx.cancellation = trip.cancellation.child_token();
     if let Some(heard) = &heard {
-        cx.progress = telling(cx.progress, Arc::clone(heard));
+        let heard = Arc::clone(heard);
+        cx.progress = cx.progress.with_alive(move || heard.notify_one());
     }
     let stop = cx.cancellation.clone();
     let mut running = cleared.executor().tool.call(cleared.arguments().clone(), cx);
@@ -268,14 +270,6 @@ async fn once(call: &Try<'_>) -> Result<ToolOutput, ToolError> {
 
 fn late(what: &str, limit: Duration) -> ToolError {
     ToolError::with_code(Code::Timeout, format!("the tool {what} within {} ms", limit.as_millis()))
-}
-
-/// Progress that is heard here as well.
-fn telling(listener: Progress, heard: Arc<Notify>) -> Progress {
-    Progress::to(move |update| {
-        heard.notify_one();
-        listener.report(update);
-    })
 }
 
 /// Returns once nothing was heard for so long.

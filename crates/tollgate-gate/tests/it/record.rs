@@ -107,7 +107,7 @@ async fn a_signed_answer_counts_with_its_record_or_not_at_all() {
     let waiting = world.call("act", json!({})).await;
     let End::Waiting(what, _) = &waiting.end else { unreachable!("it is dangerous") };
     let open = world.operator.approval(what.id.as_str()).await.unwrap();
-    let message = || Message { id: "m1".into(), approval: open.id.clone(), digest: open.digest.clone() };
+    let message = || Message { id: "m1".into(), approval: open.id.clone(), digest: open.digest.clone(), result: None };
     let yes = || Answer { approved: true, by: "alice".into(), reason: None, typed: None };
     let held = hold(&world);
     let lost = world.operator.answer_by_message(message(), yes()).await;

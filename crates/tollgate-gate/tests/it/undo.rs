@@ -80,6 +80,39 @@ async fn an_undo_that_came_to_nothing_may_be_tried_again() {
     assert_eq!(undo(&world, &ordered).await.status(), Status::Done);
 }
 
+/// A way to order that is closed: another one is taken.
+fn closed(tool_name: &'static str, instead: &str) -> Arc<dyn Tool> {
+    let ladder = json!({"default": {"retry": {"max": 0}, "fallback": {"tool": instead}}});
+    tool(tool_name, Risk::Write, |_, _| async {
+        Err(ToolError::with_code(Code::UpstreamError, "closed").with_tool_code("UNREACHABLE").nothing_happened())
+    })
+    .define(|it| it.on_error = serde_json::from_value(ladder.clone()).unwrap())
+    .arc()
+}
+
+#[tokio::test]
+async fn what_a_fallback_did_is_undone_in_place_of_what_was_asked_for() {
+    let calls = Calls::default();
+    let world = world(&calls, json!({"id": 17}), 0);
+    world.gate.register(closed("near", "order")).unwrap();
+    world.gate.register(closed("far", "near")).unwrap();
+    for name in ["near", "far"] {
+        let asked = world.call(name, json!({"sku": "A103"})).await;
+        assert_eq!(asked.status(), Status::Done, "{:?}", asked.end);
+        let wrote = world.records().into_iter().rfind(|it| it["event"] == "received" && it["tool"]["name"] == "order");
+        let wrote = wrote.unwrap()["attempt"].clone();
+        let undone = undo(&world, &asked).await;
+        assert_eq!((undone.status(), undone.tool.as_str()), (Status::Done, "cancel"), "{name}: {:?}", undone.end);
+        let finished = world.record(&undone, "finished");
+        assert_eq!(
+            (&finished["parent"], &finished["note"]),
+            (&wrote, &json!(format!("the undo of attempt {}", wrote.as_str().unwrap())))
+        );
+        assert_eq!(undo(&world, &asked).await.code(), Some(Code::Conflict), "{name}: once, by whichever name");
+    }
+    assert_eq!(*calls.lock().unwrap(), vec![json!({"id": 17, "sku": "A103"}); 2]);
+}
+
 #[tokio::test]
 async fn a_secret_is_not_kept_for_an_undo() {
     let calls = Calls::default();

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use globset::{Glob, GlobMatcher};
-use tollgate_guard::client::{ClientError, Origin};
+use tollgate_guard::client::{ClientError, Credentials, Origin};
 use tollgate_types::{Cost, Permission, Risk, Secret, limits};
 
 /// A server's name: what fits into a tool's name beside the tool's own.
@@ -43,7 +43,7 @@ pub enum UpstreamKind {
         /// Its address. No other origin is asked, and no redirect followed.
         url: String,
         /// What goes with every request.
-        headers: Vec<(String, Secret)>,
+        headers: Credentials,
     },
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate_guard::client::ClientError;
+use tollgate_guard::client::{ClientError, Renewal};
 
 use super::message::RpcFailure;
 
@@ -21,6 +21,8 @@ pub(super) enum Fault {
         text: String,
         /// How long the server asks to be left alone.
         retry_after: Option<Duration>,
+        /// What reading the credentials anew came to, where it refused them.
+        renewal: Renewal,
     },
     /// The session is not known any more; it can be renewed.
     #[error("the server forgot the session")]
@@ -46,6 +48,16 @@ pub(super) enum Fault {
         /// How long we waited.
         ms: u128,
     },
+}
+
+impl Fault {
+    /// The same where the credentials were read anew before.
+    pub(super) fn after(mut self, read: Renewal) -> Self {
+        if let Self::Http { renewal, .. } = &mut self {
+            *renewal = read;
+        }
+        self
+    }
 }
 
 fn said(text: &str) -> String {

@@ -11,8 +11,8 @@ use base64::prelude::BASE64_STANDARD;
 use jiff::Timestamp;
 use serde_json::value::RawValue;
 use tokio::sync::Notify;
-use tollgate_guard::client::{Client, Request, Response};
-use tollgate_types::{Clock, Progress, ProgressUpdate, Secret, limits};
+use tollgate_guard::client::{Client, Credentials, Current, Renewal, Request, Response};
+use tollgate_types::{Clock, Progress, ProgressUpdate, limits};
 
 use super::config::Limits;
 use super::fault::Fault;
@@ -36,7 +36,7 @@ pub(super) struct HttpLink {
     client: Client,
     clock: Arc<dyn Clock>,
     url: String,
-    headers: Vec<(String, Secret)>,
+    credentials: Credentials,
     issued: AtomicU64,
     session: Mutex<Option<String>>,
     renewing: tokio::sync::Mutex<()>,
@@ -56,13 +56,13 @@ impl HttpLink {
         client: Client,
         clock: Arc<dyn Clock>,
         url: String,
-        headers: Vec<(String, Secret)>,
+        credentials: Credentials,
         limits: Limits,
         traces: Arc<Traces>,
         list_changed: Arc<Notify>,
     ) -> Self {
         let (issued, session, renewing) = (AtomicU64::new(0), Mutex::new(None), tokio::sync::Mutex::new(()));
-        Self { client, clock, url, headers, issued, session, renewing, limits, traces, list_changed }
+        Self { client, clock, url, credentials, issued, session, renewing, limits, traces, list_changed }
     }
 
     fn session(&self) -> Option<String> {
@@ -90,6 +90,28 @@ impl HttpLink {
         }
     }
 
+    /// One exchange, and once more with credentials that were read anew where the server does not take those it was shown:
+    /// it did nothing then.
+    async fn exchange(
+        &self,
+        ask: Ask<'_>,
+        agreed: Option<Revision>,
+        session: Option<&str>,
+        progress: &Progress,
+    ) -> Result<Box<RawValue>, Fault> {
+        let known_by = self.credentials.current();
+        let refused = match self.exchange_as(&known_by, ask, agreed, session, progress).await {
+            Err(fault @ Fault::Http { status: 401, .. }) => fault,
+            answered => return answered,
+        };
+        let renewal = self.credentials.renew(&known_by).await;
+        if renewal != Renewal::Renewed {
+            return Err(refused.after(renewal));
+        }
+        let again = self.exchange_as(&self.credentials.current(), ask, agreed, session, progress).await;
+        again.map_err(|fault| fault.after(renewal))
+    }
+
     /// A new session in place of `lost`, once for all who lost it.
     async fn renew(&self, lost: Option<&str>) -> Result<(), Fault> {
         let _turn = self.renewing.lock().await;
@@ -103,36 +125,38 @@ impl HttpLink {
     }
 
     pub(super) async fn tell(&self, body: &[u8], agreed: Option<Revision>) -> Result<(), Fault> {
-        let mut request = self.request("POST", self.session().as_deref(), Some(body.to_vec()));
+        let known_by = self.credentials.current();
+        let mut request = self.request(&known_by, "POST", self.session().as_deref(), Some(body.to_vec()));
         request.timeout = TELL_WAIT;
         request.headers.extend(agreed.map(|revision| header("MCP-Protocol-Version", revision.as_str())));
         let response = self.client.send(request).await?;
         match response.status {
             200..=299 => Ok(()),
-            status => Err(Fault::Http { status, text: String::new(), retry_after: None }),
+            status => Err(Fault::Http { status, text: String::new(), retry_after: None, renewal: Renewal::Fixed }),
         }
     }
 
     /// Tells the server that its session is over; it may not care.
     pub(super) async fn end_session(&self) {
         let Some(session) = self.session() else { return };
-        let mut request = self.request("DELETE", Some(&session), None);
+        let mut request = self.request(&self.credentials.current(), "DELETE", Some(&session), None);
         request.timeout = TELL_WAIT;
         let _ = self.client.send(request).await;
     }
 
-    fn request(&self, method: &str, session: Option<&str>, body: Option<Vec<u8>>) -> Request {
+    fn request(&self, known_by: &Current, method: &str, session: Option<&str>, body: Option<Vec<u8>>) -> Request {
         let mut headers = vec![header("Accept", "application/json, text/event-stream")];
         if body.is_some() {
             headers.push(header("Content-Type", "application/json"));
         }
         headers.extend(session.map(|session| header("Mcp-Session-Id", session)));
-        let (url, secret_headers) = (self.url.clone(), self.headers.clone());
+        let (url, secret_headers) = (self.url.clone(), known_by.headers().to_vec());
         Request { method: method.to_owned(), url, headers, secret_headers, body, timeout: WAIT }
     }
 
-    async fn exchange(
+    async fn exchange_as(
         &self,
+        known_by: &Current,
         ask: Ask<'_>,
         agreed: Option<Revision>,
         session: Option<&str>,
@@ -140,7 +164,8 @@ impl HttpLink {
     ) -> Result<Box<RawValue>, Fault> {
         let number = self.issued.fetch_add(1, Ordering::Relaxed) + 1;
         let id = number.to_string();
-        let mut request = self.request("POST", session, Some(message::request(&id, number, ask, agreed)));
+        let body = message::request(&id, number, ask, agreed);
+        let mut request = self.request(known_by, "POST", session, Some(body));
         if ask.is_stateless(agreed) {
             // MCP 2026-07-28, Transports: request headers.
             request.headers.push(header("MCP-Protocol-Version", Revision::V2026_07_28.as_str()));
@@ -202,7 +227,7 @@ async fn refused(response: Response, now: Timestamp) -> Fault {
             let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
             let is_page = line.starts_with('<');
             let text = if is_page { String::new() } else { line.chars().take(EXCERPT_CHARS_MAX).collect() };
-            Fault::Http { status, text, retry_after }
+            Fault::Http { status, text, retry_after, renewal: Renewal::Fixed }
         }
     }
 }

@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
+use tollgate_guard::client::NOT_ALLOWED_ADVICE;
 use tollgate_types::{Code, Content, ToolError, ToolOutput, limits};
 
 use super::fault::Fault;
@@ -60,7 +61,7 @@ pub(super) fn read(server: &str, result: &RawValue, has_schema: bool) -> Result<
         .collect::<Result<Vec<_>, _>>()
         .map_err(|error| broken(&format!("a part of its result can not be read: {error}")))?;
     if read.is_error == Some(true) {
-        return Err(ToolError::new(said(&content)));
+        return Err(ToolError::new(said(&content)).from_outside());
     }
     let mut structured = None;
     if let Some(raw) = read.structured_content {
@@ -158,7 +159,7 @@ pub(super) fn explain(server: &str, fault: &Fault) -> ToolError {
     let upstream = |message| ToolError::with_code(Code::UpstreamError, message);
     match fault {
         Fault::Rpc(failure) => {
-            let mut error = upstream(message).with_tool_code(format!("RPC_{}", failure.code));
+            let mut error = upstream(message).with_tool_code(format!("RPC_{}", failure.code)).from_outside();
             if matches!(failure.code, INVALID_PARAMS | METHOD_NOT_FOUND) {
                 error.retryable = false;
                 error = error.with_hint("correct the arguments as the server says");
@@ -167,11 +168,17 @@ pub(super) fn explain(server: &str, fault: &Fault) -> ToolError {
         }
         Fault::TooLarge { .. } => ToolError::with_code(Code::ResultTooLarge, message).with_hint("ask for less"),
         Fault::TimedOut { .. } => ToolError::with_code(Code::Timeout, message),
-        Fault::Http { status, retry_after, .. } => {
+        Fault::Http { status, text, retry_after, renewal } => {
             let error = upstream(message).with_tool_code(format!("HTTP_{status}")).retry_after(*retry_after);
+            let error = if text.is_empty() { error } else { error.from_outside() };
             match status {
-                401 | 403 | 407 => ToolError { retryable: false, ..error.nothing_happened() }
-                    .with_hint("the operator must check the credentials of this server"),
+                401 | 403 | 407 => {
+                    let error = ToolError { retryable: false, ..error.nothing_happened() };
+                    match status {
+                        403 => error.with_hint(NOT_ALLOWED_ADVICE),
+                        _ => error.with_hint(format!("the server does not take our credentials; {}", renewal.advice())),
+                    }
+                }
                 429 => error.nothing_happened().with_hint("the server asks for fewer calls; ask again later"),
                 _ => error,
             }

@@ -114,6 +114,7 @@ async fn a_process_to_be_killed() {
         timeout: NEVER,
         stdout_bytes_max: 10,
         stderr_bytes_max: 10,
+        progress: Progress::none(),
     };
     let ready = async {
         until(|| family(folder)).await;

@@ -8,12 +8,13 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use rustix::process::{Pid, test_kill_process};
 use tempfile::TempDir;
 use tollgate_sandbox::{Finished, Launch, LaunchError, base_env, level, run};
-use tollgate_types::{CancellationToken, limits};
+use tollgate_types::{CancellationToken, Progress, limits};
 
 /// Longer than any test may take: it turns a hang into a failure.
 const NEVER: Duration = Duration::from_secs(60);
@@ -28,6 +29,7 @@ fn shell(folder: &TempDir, script: &str) -> Launch {
         timeout: NEVER,
         stdout_bytes_max: limits::PROGRAM_STDOUT_BYTES_MAX,
         stderr_bytes_max: limits::PROGRAM_STDERR_BYTES_MAX,
+        progress: Progress::none(),
     }
 }
 
@@ -94,6 +96,22 @@ async fn input_and_output_flow_side_by_side() {
 
     let at_the_limit = Launch { stdout_bytes_max: 5, ..shell(&folder, "printf 12345") };
     assert_eq!(finish(at_the_limit).await.unwrap().stdout, b"12345");
+}
+
+#[tokio::test]
+async fn each_piece_of_output_is_a_sign_of_life() {
+    let folder = TempDir::new().unwrap();
+    let wait = |file: &str| format!("while [ ! -e {file} ]; do sleep 0.01; done");
+    let script = format!("printf a; {}; printf b >&2; {}; printf c", wait("1"), wait("2"));
+    // The program goes on when its output was heard.
+    let (heard, place) = (AtomicUsize::new(0), folder.path().to_owned());
+    let progress = Progress::none().with_alive(move || {
+        let times = heard.fetch_add(1, Ordering::SeqCst) + 1;
+        fs::write(place.join(times.to_string()), "").unwrap();
+    });
+    let finished = finish(Launch { progress, ..shell(&folder, &script) }).await.unwrap();
+    assert_eq!((finished.stdout.as_slice(), finished.stderr.as_str()), (&b"ac"[..], "b"));
+    assert!(folder.path().join("3").exists());
 }
 
 #[tokio::test]

@@ -20,6 +20,15 @@ more_secrets = [{ command = ["echo", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"] }
 
 [tools.wire]
 security = { approvers = 2 }
+
+[[tool]]
+name = "count"
+description = "Counts what is in stock."
+http = { url = "http://127.0.0.1:9/count" }
+risk = "read"
+on_error = { default = "human" }
+input_schema = { type = "object", properties = { text = { type = "string" } } }
+output_schema = { type = "object", properties = { count = { type = "integer" } }, required = ["count"] }
 "#;
 const OLD: &str = "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 const NEW: &str = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=";
@@ -317,5 +326,31 @@ async fn a_question_hides_nothing_in_json() {
         assert!(text.contains("北京x") && text.contains(r"\u202e\u009b31m\udb40\udc41; rm -rf /"), "{path}");
     }
     assert_eq!(question["arguments"]["text"], long);
+    case.world.end().await;
+}
+
+/// A human's result comes by the same way as a human's yes.
+#[tokio::test]
+async fn a_signed_answer_brings_the_result_that_is_wanted() {
+    let case = Case::new().await;
+    let question = case.asked("count", "keyboards").await;
+    assert_eq!(question["kind"], "intervention");
+    let with = |message: &str, result: Value| {
+        let mut sent = case.sent(&question, message, "李雷");
+        sent.body["data"]["result"] = result;
+        sent
+    };
+    let (status, problem) = case.send(&case.sent(&question, "m1", "李雷")).await;
+    assert_eq!((status, &problem["error"]), (409, &json!("conflict")), "it wants a result: {problem}");
+    let (status, problem) = case.send(&with("m1", json!({"count": "many"}))).await;
+    assert_eq!((status, &problem["error"]), (400, &json!("bad_request")), "{problem}");
+    let (status, answered) = case.send(&with("m1", json!({"count": 12}))).await;
+    assert_eq!((status, &answered["status"]), (200, &json!("approved")), "{answered}");
+    let outcome = case.say("count", "keyboards").await;
+    assert_eq!((&outcome["status"], &outcome["result"]["structured"]), (&json!("done"), &json!({"count": 12})));
+    let plain = case.asked("say", "hello").await;
+    let mut sent = case.sent(&plain, "m2", "李雷");
+    sent.body["data"]["result"] = json!(1);
+    assert_eq!(case.send(&sent).await.1["error"], "conflict", "it wants a yes or a no");
     case.world.end().await;
 }

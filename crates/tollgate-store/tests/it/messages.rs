@@ -12,7 +12,7 @@ async fn ask(store: &Store, question: NewApproval) -> Approval {
 }
 
 fn message(id: &str, asked: &Approval) -> Message {
-    Message { id: id.into(), approval: asked.id.clone(), digest: asked.digest.clone() }
+    Message { id: id.into(), approval: asked.id.clone(), digest: asked.digest.clone(), result: None }
 }
 
 fn by(name: &str) -> Answer {

@@ -107,12 +107,13 @@ async fn a_key_is_remembered_for_as_long_as_a_session_waits_on_it() {
     }
     let later = now() + SignedDuration::from_hours(48);
     store.reserve(new("third", "b"), later).await.unwrap();
-    assert_eq!(store.key_holder(&caller("bob"), "mine").await.unwrap(), Some(AttemptId::new("a")));
-    assert_eq!(store.key_holder(&caller("bob"), "other").await.unwrap(), None);
-    assert_eq!(store.key_holder(&caller("eve"), "mine").await.unwrap(), None);
+    assert_eq!(store.key_holder(&caller("bob"), "pay", "mine").await.unwrap(), Some(AttemptId::new("a")));
+    assert_eq!(store.key_holder(&caller("bob"), "pay", "other").await.unwrap(), None);
+    assert_eq!(store.key_holder(&caller("eve"), "pay", "mine").await.unwrap(), None);
+    assert_eq!(store.key_holder(&caller("bob"), "spare", "mine").await.unwrap(), None);
     store.keep_outcome("s", (1, 0), "told".into(), later).await.unwrap();
     store.reserve(new("third", "c"), later).await.unwrap();
-    assert_eq!(store.key_holder(&caller("bob"), "mine").await.unwrap(), None);
+    assert_eq!(store.key_holder(&caller("bob"), "pay", "mine").await.unwrap(), None);
 }
 
 #[tokio::test]

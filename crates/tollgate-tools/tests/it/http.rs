@@ -8,11 +8,12 @@ use axum::body::Body;
 use axum::extract::Request;
 use axum::http::Response;
 use axum::routing::any;
+use futures_util::{StreamExt as _, stream};
 use serde_json::{Value, json};
 use tollgate_guard::client::{Client, Origin};
 use tollgate_tools::{HeaderValue, HttpSpec, HttpTool, HttpToolError};
 use tollgate_types::{
-    Code, Cx, HandedKey, Secret, SourceKind, Tool as _, ToolDefinition, ToolError, ToolOutput, TraceContext,
+    Code, Cx, HandedKey, Progress, Secret, SourceKind, Tool as _, ToolDefinition, ToolError, ToolOutput, TraceContext,
 };
 
 use crate::support::{call, cx, text};
@@ -89,7 +90,7 @@ fn tool(method: &str, url: &str) -> Result<HttpTool, HttpToolError> {
         ("Authorization".to_owned(), HeaderValue::Secret(Secret::new("Bearer hunter2"))),
     ]);
     let client = Client::new(Origin::of(url));
-    HttpTool::new(definition(), HttpSpec { method: method.into(), url: url.into(), headers }, client)
+    HttpTool::new(definition(), HttpSpec { method: method.into(), url: url.into(), headers, source: None }, client)
 }
 
 async fn status(which: &str, change: impl FnOnce(&mut Cx)) -> Result<ToolOutput, ToolError> {
@@ -179,6 +180,8 @@ async fn what_a_server_says_is_an_error_with_a_way_on() {
             "{which}"
         );
         assert!(error.hint.is_some(), "{which}");
+        // Nobody but the server wrote what it says.
+        assert_eq!(error.outside, !matches!(which, "302" | "binary"), "{which}");
     }
     let error = status("404", |_| ()).await.unwrap_err();
     assert_eq!(error.message, r#"the server answered 404: {"error":"no such city"}"#);
@@ -219,6 +222,7 @@ fn a_request_that_could_not_be_meant_is_refused_at_start() {
             method: "GET".into(),
             url: "https://a.test/{city}".into(),
             headers: BTreeMap::from([(name.to_owned(), HeaderValue::Plain(value.to_owned()))]),
+            source: None,
         };
         let error = HttpTool::new(definition(), spec, client.clone()).unwrap_err();
         assert_eq!(error, HttpToolError::Header { name: name.to_owned() });
@@ -229,7 +233,7 @@ fn a_request_that_could_not_be_meant_is_refused_at_start() {
 fn what_is_sent_is_part_of_what_is_pinned_and_no_secret_is() {
     let mark = |headers: &[(&str, HeaderValue)]| {
         let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
-        let spec = HttpSpec { method: "GET".into(), url: "https://a.test/{city}".into(), headers };
+        let spec = HttpSpec { method: "GET".into(), url: "https://a.test/{city}".into(), headers, source: None };
         HttpTool::new(definition(), spec, Client::new([])).unwrap().definition().source.version.unwrap()
     };
     let plain = |value: &str| HeaderValue::Plain(value.into());
@@ -273,4 +277,33 @@ async fn no_half_of_a_secret_stands_at_the_end_of_what_a_server_said() {
         assert!(message.contains(" word … ") || message.contains(" word… ["), "{message}");
         assert!(!message.contains("sk-0"), "{message}");
     }
+}
+
+/// A body that comes in three pieces, each after what came before was heard.
+#[tokio::test]
+async fn each_piece_of_a_body_is_a_sign_of_life() {
+    let (tell, heard) = tokio::sync::watch::channel(0_usize);
+    let (pieces, told) = (heard.clone(), std::sync::Arc::new(tell));
+    let app = Router::new().fallback(any(move || {
+        let heard = pieces.clone();
+        let piece = move |at: usize| {
+            let mut heard = heard.clone();
+            async move {
+                // The head is heard first.
+                heard.wait_for(|times| *times > at).await.unwrap();
+                Ok::<_, std::convert::Infallible>(["a", "b", "c"][at])
+            }
+        };
+        async move { Body::from_stream(stream::iter(0..3).then(piece)) }
+    }));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/{{city}}", listener.local_addr().unwrap());
+    let mut tasks = tokio::task::JoinSet::new();
+    tasks.spawn(async move { axum::serve(listener, app).await });
+    let mut cx = cx(std::path::Path::new("/"), Vec::new());
+    let alive = std::sync::Arc::clone(&told);
+    cx.progress = Progress::none().with_alive(move || alive.send_modify(|times| *times += 1));
+    let output = call(&tool("GET", &url).unwrap(), json!({"city": "x"}), &cx).await.unwrap();
+    assert_eq!(text(&output), "abc");
+    assert!(*heard.borrow() >= 4, "the head and three pieces");
 }

@@ -168,3 +168,19 @@ fn what_is_signed_and_no_answer_to_this_question_is_refused() {
     let refusal = read(&webhook, "m", &now, &other).unwrap_err();
     assert_eq!(refusal, Refusal::Elsewhere("another\\u{1b}[2K".into()));
 }
+
+#[test]
+fn a_yes_may_bring_a_result_and_a_no_may_not() {
+    let world = World::new();
+    let now = world.clock.now().as_second().to_string();
+    let with = |decision: &str| {
+        body(|body| {
+            body["data"]["decision"] = json!(decision);
+            body["data"]["result"] = json!({"count": 12});
+        })
+    };
+    let received = read(&webhook(&world), "m", &now, &with("approve")).unwrap();
+    assert_eq!(received.message.result, Some(json!({"count": 12})));
+    let refused = read(&webhook(&world), "m", &now, &with("reject")).unwrap_err();
+    assert!(matches!(&refused, Refusal::Malformed(why) if why.contains("`result`")), "{refused}");
+}

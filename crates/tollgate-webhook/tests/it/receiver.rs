@@ -139,6 +139,7 @@ impl World {
             headers: vec![],
             timeout: Duration::from_secs(20),
             retries: 5,
+            alerts: true,
         };
         change(&mut config);
         let clock: Arc<dyn Clock> = Arc::<TestClock>::clone(&self.clock);

@@ -41,6 +41,9 @@ pub struct ApprovalWebhook {
     /// How often a question is sent again while it is open, after pauses that grow from a second to an hour.
     #[serde(default = "retries")]
     pub retries: u32,
+    /// Whether it is told too that somebody called a tool that is kept from them (`forbidden` in the ledger).
+    #[serde(default = "alerts")]
+    pub alerts: bool,
 }
 
 fn timeout_ms() -> u64 {
@@ -49,6 +52,10 @@ fn timeout_ms() -> u64 {
 
 fn retries() -> u32 {
     limits::WEBHOOK_RETRIES
+}
+
+fn alerts() -> bool {
+    true
 }
 
 impl ApprovalWebhook {

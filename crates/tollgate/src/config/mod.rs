@@ -421,6 +421,8 @@ struct RoleSchema {
     ask: Option<String>,
     /// How often in a row the same call may end in the same way within a session, before it is refused as `no_progress`.
     repeats: Option<std::num::NonZeroU32>,
+    /// The language in which its callers are told why a call does not work; unsaid: what `language` says for all.
+    language: Option<Language>,
 }
 
 /// A configuration with the file it came from.
@@ -533,7 +535,7 @@ impl Loaded {
         for (name, table) in &self.config.roles {
             let role: tollgate_policy::Role =
                 serde_path_to_error::deserialize(table.get_ref().clone()).map_err(|e| {
-                    let hint = "a role has tools, exclude, inherits, permission, risk, ask and repeats";
+                    let hint = "a role has tools, exclude, inherits, permission, risk, ask, repeats and language";
                     self.inner_fault(table, &format!("roles.{name}"), &e, hint)
                 })?;
             roles.push(role.named(name));

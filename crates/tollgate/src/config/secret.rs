@@ -13,7 +13,7 @@ use serde::de::{self, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use tollgate_guard::redact::SECRET_BYTES_MIN;
 use tollgate_sandbox::Launch;
-use tollgate_types::{CancellationToken, Secret};
+use tollgate_types::{CancellationToken, Progress, Secret};
 use toml::Spanned;
 
 use super::{ApprovalWebhook, Loaded, Runs};
@@ -189,6 +189,7 @@ async fn printed(command: &[String], folder: &Path) -> Result<String, String> {
         timeout: COMMAND_TIMEOUT,
         stdout_bytes_max: SECRET_BYTES_MAX,
         stderr_bytes_max: 0,
+        progress: Progress::none(),
     };
     let finished = tollgate_sandbox::run(launch, &CancellationToken::new())
         .await

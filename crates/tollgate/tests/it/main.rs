@@ -11,6 +11,7 @@ mod agent;
 mod anchors;
 mod budgets;
 mod configuration;
+mod credentials;
 mod data;
 mod failure;
 mod hosted;

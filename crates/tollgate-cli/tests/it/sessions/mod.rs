@@ -2,6 +2,7 @@
 
 mod approval;
 mod book;
+mod fallback;
 mod kill;
 
 use serde_json::{Value, json};

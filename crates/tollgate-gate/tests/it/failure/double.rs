@@ -23,7 +23,7 @@ pub(crate) enum Fault {
     Hang,
     /// It never answers, and does not listen.
     Deaf,
-    /// It reports progress every 100 ms and never ends.
+    /// Every 100 ms it reports progress or shows by turns that it is alive, and never ends.
     Drip,
     /// The connection breaks off after 50 ms.
     Reset,
@@ -127,6 +127,7 @@ pub(crate) fn double(name: &str, risk: Risk, faults: impl Into<Vec<Fault>>, deed
 async fn go(fault: Fault, cx: Cx) -> Result<ToolOutput, ToolError> {
     let answer = || Ok(ToolOutput::structured(json!({"ok": true})));
     let stopped = || Err(ToolError::with_code(Code::Cancelled, "stopped"));
+    let mut is_step = false;
     let step = || cx.progress.report(ProgressUpdate { progress: 1.0, total: None, message: None });
     let upstream = |code: &str| ToolError::with_code(Code::UpstreamError, "the server sneezed").with_tool_code(code);
     match fault {
@@ -141,7 +142,12 @@ async fn go(fault: Fault, cx: Cx) -> Result<ToolOutput, ToolError> {
         }
         Fault::Deaf => std::future::pending().await,
         Fault::Drip => loop {
-            step();
+            is_step = !is_step;
+            if is_step {
+                step()
+            } else {
+                cx.progress.alive()
+            }
             if cx.cancellation.run_until_cancelled(sleep(Duration::from_millis(100))).await.is_none() {
                 return stopped();
             }

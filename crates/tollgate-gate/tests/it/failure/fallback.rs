@@ -5,8 +5,8 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use tollgate_policy::{Ask, Role};
 use tollgate_types::{
-    Call, Caller, Code, Door, End, HandedKey, Outcome, Permission, Risk, SourceKind, Status, Surface, Tool, ToolError,
-    ToolOutput,
+    Call, Caller, Code, Door, End, HandedKey, Mismatch, Outcome, Permission, Risk, SourceKind, Status, Surface, Tool,
+    ToolError, ToolOutput,
 };
 
 use super::double::{Deeds, Fault, double, on_error, world};
@@ -166,6 +166,59 @@ async fn a_change_that_may_have_happened_has_only_fallbacks_that_read() {
         let world = house(vec![failing(Risk::Write, fault, ladder).arc(), other("other", other_risk).arc()]);
         let outcome = world.call("look", json!({})).await;
         assert_eq!(outcome.status() == Status::Done, is_asked, "{fault:?} {other_risk:?} {:?}", outcome.end);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_result_that_does_not_fit_goes_on_with_a_warning_where_the_operator_says_so() {
+    for (mismatch, role, wanted) in [
+        (Mismatch::Refuse, None, Err(Code::UpstreamError)),
+        (Mismatch::Warn, None, Ok(1)),
+        (Mismatch::Refuse, Some(Mismatch::Warn), Ok(1)),
+        (Mismatch::Warn, Some(Mismatch::Refuse), Err(Code::UpstreamError)),
+    ] {
+        let look = failing(Risk::Read, Fault::Reset, to_other()).define(|d| {
+            d.output_schema =
+                Some(json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}));
+            d.output.mismatch = mismatch;
+            d.output.mismatch_roles.extend(role.map(|said| (developer().role.clone(), said)));
+        });
+        let world = house(vec![look.arc(), other("other", Risk::Read).arc()]);
+        let outcome = world.call("look", json!({})).await;
+        let got = outcome.result().map(|result| result.warnings.len()).ok_or(outcome.code().unwrap_or(Code::Internal));
+        assert_eq!(got, wanted, "{mismatch:?} {role:?}: {:?}", outcome.end);
+    }
+}
+
+/// What others wrote of a failure is data: it is said to be, and nothing in it is hidden.
+#[tokio::test(start_paused = true)]
+async fn the_words_of_others_are_marked_and_made_visible() {
+    let words = "no\u{1b}[31m such\u{202e} order\u{e0041} 订单";
+    let shown = "no\\u{1b}[31m such\\u{202e} order\\u{e0041} 订单";
+    let says = |kind: SourceKind, is_outside: bool| {
+        let error = ToolError::new(words).with_hint(words).with_tool_code("A\u{202e}B");
+        let error = if is_outside { error.from_outside() } else { error };
+        tool("look", Risk::Read, move |_, _| std::future::ready(Err(error.clone()))).define(|d| d.source.kind = kind)
+    };
+    let reports = |kind: SourceKind| {
+        let report = json!({"ok": false, "error": words});
+        tool("look", Risk::Read, move |_, _| std::future::ready(Ok(ToolOutput::structured(report.clone()))))
+            .define(|d| d.source.kind = kind)
+    };
+    for (look, is_outside) in [
+        (says(SourceKind::Native, false), false),
+        (says(SourceKind::Mcp, true), true),
+        (reports(SourceKind::Native), false),
+        (reports(SourceKind::Program), true),
+        (reports(SourceKind::Http), true),
+    ] {
+        let world = house(vec![look.arc()]);
+        let outcome = world.call("look", json!({})).await;
+        let error = outcome.end.error().unwrap();
+        assert_eq!((error.message.as_str(), error.outside), (shown, is_outside));
+        assert_eq!(outcome.model_text().contains("\"outside\":true"), is_outside, "{}", outcome.model_text());
+        assert!(!format!("{}{:?}{:?}", error.message, error.hint, error.tool_code).contains('\u{1b}'));
+        assert!(error.tool_code.as_deref().is_none_or(|code| code == "A\\u{202e}B"));
     }
 }
 

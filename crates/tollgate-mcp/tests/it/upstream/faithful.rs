@@ -1,5 +1,6 @@
 //! Lists and results as they come: nothing is lost that can be kept, and what is wrong is wrong alone.
 
+use tollgate_guard::client::Credentials;
 use tollgate_mcp::upstream::{Override, UpstreamError};
 use tollgate_types::{Code, Permission, Risk, SourceKind};
 
@@ -127,6 +128,6 @@ async fn what_is_configured_wrongly_is_said_at_once() {
     let mut bad_glob = double(folder.path(), "a", &[]);
     bad_glob.overrides.push(Override { tools: "[".into(), ..Override::default() });
     assert!(matches!(start(vec![bad_glob]), UpstreamError::BadGlob { .. }));
-    let url = UpstreamConfig::new("a", UpstreamKind::Http { url: "ftp://x".into(), headers: vec![] });
+    let url = UpstreamConfig::new("a", UpstreamKind::Http { url: "ftp://x".into(), headers: Credentials::default() });
     assert!(matches!(start(vec![url]), UpstreamError::BadUrl { .. }));
 }

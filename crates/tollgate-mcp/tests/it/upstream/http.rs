@@ -6,8 +6,9 @@ use axum::extract::State;
 use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
+use tollgate_guard::client::{CannotRead, CredentialSource, Credentials};
 use tollgate_mcp::upstream::UpstreamState;
-use tollgate_types::{Code, Progress, Secret};
+use tollgate_types::{BoxFuture, Code, Progress, Secret};
 
 use super::*;
 
@@ -17,6 +18,8 @@ struct Double {
     character: &'static str,
     log: Mutex<Vec<(String, Option<String>, Value)>>,
     sessions: AtomicUsize,
+    /// What `locked` wants to see.
+    key: Mutex<&'static str>,
 }
 
 type Shared = Arc<Double>;
@@ -27,7 +30,7 @@ async fn endpoint(State(it): State<Shared>, method: Method, headers: HeaderMap, 
     let message: Value = serde_json::from_slice(&body).unwrap_or_default();
     let asked = message["method"].as_str().unwrap_or(method.as_str()).to_owned();
     it.log.lock().unwrap().push((asked.clone(), session.clone(), message.clone()));
-    if it.character == "locked" && header("authorization").as_deref() != Some("Bearer key") {
+    if it.character == "locked" && header("authorization").as_deref() != Some(*it.key.lock().unwrap()) {
         return (StatusCode::UNAUTHORIZED, "who are you?").into_response();
     }
     let id = &message["id"];
@@ -95,7 +98,7 @@ fn called(params: &Value, reply: &dyn Fn(Value) -> Value) -> Response {
 }
 
 async fn serve(character: &'static str) -> (Shared, String, tokio::task::JoinSet<()>) {
-    let double = Arc::new(Double { character, ..Double::default() });
+    let double = Arc::new(Double { character, key: Mutex::new("Bearer key"), ..Double::default() });
     let app = Router::new().route("/mcp", any(endpoint)).with_state(Arc::clone(&double));
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/mcp", listener.local_addr().unwrap());
@@ -106,6 +109,10 @@ async fn serve(character: &'static str) -> (Shared, String, tokio::task::JoinSet
 
 async fn house(url: &str, headers: &[(&str, &str)]) -> House {
     let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), Secret::new(*value))).collect();
+    house_known_by(url, Credentials::fixed(headers)).await
+}
+
+async fn house_known_by(url: &str, headers: Credentials) -> House {
     let config = UpstreamConfig::new("web", UpstreamKind::Http { url: url.to_owned(), headers });
     let house = House::of(|_| vec![config], limits());
     house.upstreams.settle(NEVER).await;
@@ -202,4 +209,48 @@ async fn a_key_is_sent_and_a_missing_one_is_said() {
 
     let gone = house("http://127.0.0.1:9/mcp", &[]).await;
     assert!(gone.status().last_error.unwrap().contains("no connection to `http://127.0.0.1:9`"));
+}
+
+/// Gives each of these in turn, and nothing after them.
+struct Reads(Mutex<Vec<&'static str>>);
+
+impl CredentialSource for Reads {
+    fn read(&self) -> BoxFuture<'_, Result<Vec<(String, Secret)>, CannotRead>> {
+        let mut left = self.0.lock().unwrap();
+        let next = if left.is_empty() { Err(CannotRead) } else { Ok(authorization(left.remove(0))) };
+        Box::pin(std::future::ready(next))
+    }
+}
+
+fn authorization(value: &str) -> Vec<(String, Secret)> {
+    vec![("Authorization".to_owned(), Secret::new(value))]
+}
+
+#[tokio::test]
+async fn credentials_that_are_refused_are_read_anew_once() {
+    for (reads, advice) in [
+        (vec!["Bearer new"], None),
+        (vec!["Bearer key"], Some("read anew they are the same")),
+        (vec!["Bearer other"], Some("read anew, and are refused too")),
+        (vec![], Some("could not be read anew")),
+    ] {
+        let (double, url, _serving) = serve("locked").await;
+        let known_by = Credentials::renewable(authorization("Bearer key"), Arc::new(Reads(Mutex::new(reads))));
+        let house = house_known_by(&url, known_by).await;
+        assert_eq!(house.status().state, UpstreamState::Ready, "{:?}", house.status());
+        *double.key.lock().unwrap() = "Bearer new";
+        double.log.lock().unwrap().clear();
+        let answered = house.call("mcp__web__echo", json!({"a": 1})).await;
+        let calls = double.log.lock().unwrap().iter().filter(|(asked, ..)| asked == "tools/call").count();
+        match advice {
+            None => assert_eq!((text(&answered.unwrap()), calls), (r#"{"a":1}"#, 2)),
+            Some(advice) => {
+                let error = answered.unwrap_err();
+                let hint = error.hint.unwrap_or_default();
+                assert!(hint.contains(advice) && error.nothing_happened && !error.retryable, "{hint}");
+                assert_eq!(calls, if advice.contains("refused too") { 2 } else { 1 }, "{advice}");
+            }
+        }
+        house.upstreams.stop().await;
+    }
 }

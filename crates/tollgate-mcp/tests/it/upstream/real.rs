@@ -1,5 +1,6 @@
 //! A real server of both eras: FastMCP, which `scripts/test` installs.
 
+use tollgate_guard::client::Credentials;
 use tollgate_mcp::upstream::UpstreamState;
 use tollgate_sandbox::{Spawn, base_env, spawn};
 
@@ -74,7 +75,7 @@ async fn fastmcp_over_http() {
     let (server, pipes) = spawn(Spawn { program: python, args, cwd: "/".into(), env: base_env() }).await.unwrap();
     // Whatever it says goes into files of its own pipe buffers; it is little.
     until("it listens", || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok()).await;
-    let kind = UpstreamKind::Http { url: format!("http://127.0.0.1:{port}/mcp"), headers: vec![] };
+    let kind = UpstreamKind::Http { url: format!("http://127.0.0.1:{port}/mcp"), headers: Credentials::default() };
     let house = House::of(|_| vec![UpstreamConfig::new("real", kind)], limits());
     house.upstreams.settle(NEVER).await;
     check(&house, "2026-07-28").await;
