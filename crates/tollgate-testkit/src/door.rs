@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use serde_json::{Map, Value};
 use tokio::sync::watch;
 use tollgate_types::{
-    AttemptId, BoxFuture, Call, CallId, CallResult, Caller, Code, Door, End, ErrorObject, Outcome, ToolDefinition,
-    ToolError, ToolOutput,
+    AttemptId, BoxFuture, Call, CallId, CallResult, Caller, Code, Door, End, ErrorObject, ObservedCall, Outcome,
+    ToolDefinition, ToolError, ToolOutput,
 };
 
 type Answer = Box<dyn Fn(Call, Value) -> BoxFuture<'static, End> + Send + Sync>;
@@ -41,6 +41,7 @@ pub struct RecordingDoor {
 struct Seen {
     calls: Vec<(Caller, Call)>,
     cancelled: Vec<CallId>,
+    observed: Vec<ObservedCall>,
 }
 
 impl RecordingDoor {
@@ -82,6 +83,11 @@ impl RecordingDoor {
     /// The ids of the calls that their asker dropped before they ended.
     pub fn cancelled(&self) -> Vec<CallId> {
         self.seen().cancelled.clone()
+    }
+
+    /// The calls that a provider was said to have run, in order.
+    pub fn observed(&self) -> Vec<ObservedCall> {
+        self.seen().observed.clone()
     }
 
     /// Returns once `count` calls have arrived, be they answered or not.
@@ -138,6 +144,17 @@ impl Door for RecordingDoor {
             watch.open = None;
             Outcome { call_id, attempt: Some(attempt), tool, duration_ms: 0, end, repairs: Vec::new(), replayed: false }
         })
+    }
+
+    fn permits(&self, _caller: &Caller, _tool: &ToolDefinition) -> bool {
+        true
+    }
+
+    fn observe<'a>(&'a self, _caller: &'a Caller, call: ObservedCall) -> BoxFuture<'a, Result<AttemptId, ErrorObject>> {
+        let mut seen = self.seen();
+        seen.observed.push(call);
+        let attempt = AttemptId::new(format!("observed-{}", seen.observed.len()));
+        Box::pin(async move { Ok(attempt) })
     }
 }
 

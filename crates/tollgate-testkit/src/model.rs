@@ -1,14 +1,17 @@
-//! A scripted Chat Completions server on 127.0.0.1: each request takes the next step of the script.
+//! A scripted model server on 127.0.0.1: each request takes the next step of the script, and the path says which dialect
+//! it is in.
 //!
 //! It checks the protocol on every request, answers 400 to a request that breaks it, and remembers the violation, so
 //! that [`ModelServer::assert_clean`] fails the test even where the client swallowed the answer.
 
+mod anthropic;
 mod line;
 mod protocol;
 mod reply;
 mod step;
 #[cfg(test)]
 mod tests;
+mod wire;
 
 use std::collections::VecDeque;
 use std::io;
@@ -17,10 +20,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use axum::Router;
 use axum::extract::{ConnectInfo, Request, State};
-use axum::http::header::{AUTHORIZATION, CONTENT_TYPE};
+use axum::http::header::CONTENT_TYPE;
 use axum::http::{Method, StatusCode};
 use axum::response::Response;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -28,6 +31,8 @@ use tollgate_types::CancellationToken;
 
 use line::{Cut, Lines};
 pub use step::Step;
+use step::{Say, Turn};
+use wire::Wire;
 
 /// What a request may send; beyond it is a violation.
 const REQUEST_BYTES_MAX: usize = 64 * 1024 * 1024;
@@ -70,6 +75,8 @@ struct Seen {
     requests: Vec<Value>,
     authorizations: Vec<Option<String>>,
     violations: Vec<String>,
+    /// The turns that were said, for what must come back of them.
+    said: Vec<Turn>,
 }
 
 impl ModelServer {
@@ -113,7 +120,7 @@ impl ModelServer {
         self.shared.seen().requests.clone()
     }
 
-    /// The `Authorization` header of every request, in order.
+    /// The header with the key of every request, in order.
     pub fn authorizations(&self) -> Vec<Option<String>> {
         self.shared.seen().authorizations.clone()
     }
@@ -159,6 +166,7 @@ impl Shared {
     /// Keeps the request and takes its step, or says with which status it is turned away and why.
     fn take(
         &self,
+        wire: Wire,
         body: Value,
         authorization: Option<String>,
         is_fit: Result<(), String>,
@@ -170,22 +178,28 @@ impl Shared {
         self.count.send_replace(number);
         let (status, message) = match is_fit {
             Ok(()) => match seen.script.pop_front() {
-                Some(step) => return Ok(step),
+                Some(step) => {
+                    if let Say::Turn(turn) = &step.0 {
+                        seen.said.push(turn.clone());
+                    }
+                    return Ok(step);
+                }
                 None => (StatusCode::INTERNAL_SERVER_ERROR, "goes beyond the script".to_owned()),
             },
             Err(message) => (StatusCode::BAD_REQUEST, message),
         };
         let message = format!("request {number}: {message}");
         seen.violations.push(message.clone());
-        let error = json!({ "error": { "message": message, "type": "invalid_request_error", "code": "testkit" } });
-        Err((status, error))
+        Err((status, wire.error(&message)))
     }
 }
 
 async fn answer(State(shared): State<Arc<Shared>>, ConnectInfo(cut): ConnectInfo<Cut>, request: Request) -> Response {
     let (head, body) = request.into_parts();
-    let header = |name| head.headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
-    let (authorization, content_type) = (header(AUTHORIZATION), header(CONTENT_TYPE).unwrap_or_default());
+    let wire = Wire::of(head.uri.path());
+    let known = wire.unwrap_or_default();
+    let header = |name: &str| head.headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+    let (authorization, content_type) = (header(known.key_header()), header(CONTENT_TYPE.as_str()).unwrap_or_default());
     let (body, is_json) = match axum::body::to_bytes(body, REQUEST_BYTES_MAX).await {
         Ok(bytes) => match serde_json::from_slice::<Value>(&bytes) {
             Ok(body) => (body, Ok(())),
@@ -197,16 +211,16 @@ async fn answer(State(shared): State<Arc<Shared>>, ConnectInfo(cut): ConnectInfo
         Err(error) => (Value::Null, Err(format!("the body cannot be read: {error}"))),
     };
     let is_fit = is_json.and_then(|()| {
-        if head.method != Method::POST || head.uri.path() != "/v1/chat/completions" {
-            return Err(format!("`{} {}` is not `POST /v1/chat/completions`", head.method, head.uri.path()));
+        if head.method != Method::POST || wire.is_none() {
+            return Err(format!("`{} {}` is not `POST {}`", head.method, head.uri.path(), known.path()));
         }
         if !content_type.starts_with("application/json") {
             return Err(format!("the content type is `{content_type}`, not `application/json`"));
         }
-        protocol::check(&body)
+        known.check(&head.headers, &body, &shared.seen().said)
     });
-    let asked = reply::Asked::of(&body);
-    match shared.take(body, authorization, is_fit) {
+    let asked = reply::Asked::of(known, &body);
+    match shared.take(known, body, authorization, is_fit) {
         Ok(step) => reply::reply(step, &asked, &cut, &shared.stop).await,
         Err((status, error)) => reply::json(status, &error),
     }

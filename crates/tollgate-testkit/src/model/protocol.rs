@@ -8,7 +8,7 @@ use std::collections::{BTreeSet, VecDeque};
 use serde_json::{Map, Value};
 use tollgate_types::limits::TOOL_NAME_CHARS_MAX;
 
-type Fields = Map<String, Value>;
+pub(super) type Fields = Map<String, Value>;
 
 /// Says what is wrong with a request's body first.
 pub(super) fn check(body: &Value) -> Result<(), String> {
@@ -168,14 +168,14 @@ fn function<'a>(of: &'a Fields, place: &str) -> Result<&'a Fields, String> {
     of.get("function").and_then(Value::as_object).ok_or_else(|| format!("{place} has no `function` object"))
 }
 
-fn name<'a>(function: &'a Fields, place: &str) -> Result<&'a str, String> {
+pub(super) fn name<'a>(function: &'a Fields, place: &str) -> Result<&'a str, String> {
     let name = non_empty(function, "name", place)?;
     let is_fit = name.len() <= TOOL_NAME_CHARS_MAX
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-');
     if is_fit { Ok(name) } else { Err(format!("{place} has the name `{name}`, which is not ^[a-zA-Z0-9_-]{{1,64}}$")) }
 }
 
-fn non_empty<'a>(of: &'a Fields, key: &str, place: &str) -> Result<&'a str, String> {
+pub(super) fn non_empty<'a>(of: &'a Fields, key: &str, place: &str) -> Result<&'a str, String> {
     let text = of.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
     text.ok_or_else(|| format!("{place} has no `{key}`"))
 }

@@ -15,6 +15,7 @@ use tollgate_types::CancellationToken;
 
 use super::line::Cut;
 use super::step::{Asked as Wanted, Http, Say, Step, Turn};
+use super::wire::Wire;
 
 /// Lengths of the deltas, in characters, over and over. Long texts still take few events.
 const DELTA_CHARS: [usize; 7] = [1, 3, 2, 5, 7, 61, 509];
@@ -23,15 +24,17 @@ const PIECE_BYTES: [usize; 8] = [1, 7, 2, 31, 3, 127, 5, 1021];
 
 /// What of a request its answer depends on.
 pub(super) struct Asked {
-    model: Value,
+    wire: Wire,
+    pub(super) model: Value,
     is_stream: bool,
     wants_usage: bool,
 }
 
 impl Asked {
-    pub(super) fn of(body: &Value) -> Self {
+    pub(super) fn of(wire: Wire, body: &Value) -> Self {
         let is_true = |pointer| body.pointer(pointer).and_then(Value::as_bool).unwrap_or(false);
         Self {
+            wire,
             model: body.get("model").cloned().unwrap_or(Value::Null),
             is_stream: is_true("/stream"),
             wants_usage: is_true("/stream_options/include_usage"),
@@ -53,8 +56,8 @@ enum Ending {
 
 pub(super) async fn reply(step: Step, asked: &Asked, cut: &Cut, stop: &CancellationToken) -> Response {
     match step.0 {
-        Say::Turn(turn) if asked.is_stream => sse(&events(&turn, asked), Ending::Whole, stop),
-        Say::Turn(turn) => json(StatusCode::OK, &completion(&turn, asked)),
+        Say::Turn(turn) if asked.is_stream => sse(&asked.wire.events(&turn, asked), Ending::Whole, stop),
+        Say::Turn(turn) => json(StatusCode::OK, &asked.wire.whole(&turn, asked)),
         Say::RawJson(body) => json(StatusCode::OK, &body),
         Say::RawSse(data) => sse(&data, Ending::Whole, stop),
         Say::Http(http) => other(http),
@@ -92,7 +95,7 @@ fn broken(cut: &Cut) -> Response {
     Response::new(Body::empty())
 }
 
-fn completion(turn: &Turn, asked: &Asked) -> Value {
+pub(super) fn completion(turn: &Turn, asked: &Asked) -> Value {
     let mut message = json!({ "role": "assistant", "content": turn.text });
     if let (Some(message), false) = (message.as_object_mut(), turn.calls.is_empty()) {
         let calls = turn.calls.iter().map(|call| {
@@ -107,7 +110,7 @@ fn completion(turn: &Turn, asked: &Asked) -> Value {
     body
 }
 
-fn events(turn: &Turn, asked: &Asked) -> Vec<String> {
+pub(super) fn events(turn: &Turn, asked: &Asked) -> Vec<String> {
     let chunk = |delta: Value, finish: Option<&str>| {
         asked.envelope("chat.completion.chunk", json!([{ "index": 0, "delta": delta, "finish_reason": finish }]))
     };
@@ -130,13 +133,19 @@ fn events(turn: &Turn, asked: &Asked) -> Vec<String> {
         insert_usage(&mut last);
         chunks.push(last);
     }
-    let mut events: Vec<String> = chunks.iter().map(Value::to_string).collect();
-    events.iter_mut().skip(1).step_by(2).for_each(|event| *event = ascii(event));
+    let mut events = printed(&chunks);
     events.push("[DONE]".to_owned());
     events
 }
 
-fn arguments(call: &Wanted) -> String {
+/// Events as JSON, every second in ASCII.
+pub(super) fn printed(events: &[Value]) -> Vec<String> {
+    let mut events: Vec<String> = events.iter().map(Value::to_string).collect();
+    events.iter_mut().skip(1).step_by(2).for_each(|event| *event = ascii(event));
+    events
+}
+
+pub(super) fn arguments(call: &Wanted) -> String {
     call.arguments.as_str().map_or_else(|| call.arguments.to_string(), str::to_owned)
 }
 
@@ -152,7 +161,7 @@ fn insert_usage(body: &mut Value) {
     }
 }
 
-fn deltas(text: &str) -> Vec<String> {
+pub(super) fn deltas(text: &str) -> Vec<String> {
     let mut chars = text.chars();
     let pieces = DELTA_CHARS.iter().cycle().map(|&count| chars.by_ref().take(count).collect::<String>());
     pieces.take_while(|piece| !piece.is_empty()).collect()

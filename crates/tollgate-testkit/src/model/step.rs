@@ -45,6 +45,9 @@ pub(super) struct Turn {
     pub(super) calls: Vec<Asked>,
     #[serde(default)]
     pub(super) finish: Option<String>,
+    /// What else comes before the text, as its dialect writes it, and must come back unchanged.
+    #[serde(default)]
+    pub(super) parts: Vec<Value>,
 }
 
 /// One tool call that a model asks for. A string as `arguments` is sent as it is, whatever it says.
@@ -85,6 +88,16 @@ impl Step {
     pub fn with_text(mut self, text: impl Into<String>) -> Self {
         if let Say::Turn(turn) = &mut self.0 {
             turn.text = Some(text.into());
+        }
+        self
+    }
+
+    /// The same turn with parts of its dialect before the text, such as thoughts. The server insists on having them back
+    /// unchanged. Other steps stay as they are.
+    #[must_use]
+    pub fn with_parts(mut self, parts: impl IntoIterator<Item = Value>) -> Self {
+        if let Say::Turn(turn) = &mut self.0 {
+            turn.parts = parts.into_iter().collect();
         }
         self
     }

@@ -1,0 +1,72 @@
+//! The dialects that the server speaks: what each one asks of a request, and how it says a turn.
+
+use axum::http::HeaderMap;
+use serde_json::{Value, json};
+
+use super::reply::Asked;
+use super::step::Turn;
+use super::{anthropic, protocol, reply};
+
+/// A dialect, by the path of a request.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Wire {
+    /// OpenAI Chat Completions.
+    #[default]
+    Chat,
+    /// Anthropic Messages.
+    Anthropic,
+}
+
+impl Wire {
+    pub(super) fn of(path: &str) -> Option<Self> {
+        [Self::Chat, Self::Anthropic].into_iter().find(|wire| wire.path() == path)
+    }
+
+    pub(super) fn path(self) -> &'static str {
+        match self {
+            Self::Chat => "/v1/chat/completions",
+            Self::Anthropic => "/v1/messages",
+        }
+    }
+
+    /// The header that carries the key.
+    pub(super) fn key_header(self) -> &'static str {
+        match self {
+            Self::Chat => "authorization",
+            Self::Anthropic => "x-api-key",
+        }
+    }
+
+    /// Says what is wrong with a request first. What was said before may have to come back.
+    pub(super) fn check(self, headers: &HeaderMap, body: &Value, said: &[Turn]) -> Result<(), String> {
+        match self {
+            Self::Chat => protocol::check(body),
+            Self::Anthropic => anthropic::check(headers, body, said),
+        }
+    }
+
+    /// A turn as one object.
+    pub(super) fn whole(self, turn: &Turn, asked: &Asked) -> Value {
+        match self {
+            Self::Chat => reply::completion(turn, asked),
+            Self::Anthropic => anthropic::message(turn, asked),
+        }
+    }
+
+    /// A turn as the data of the events of a stream.
+    pub(super) fn events(self, turn: &Turn, asked: &Asked) -> Vec<String> {
+        match self {
+            Self::Chat => reply::events(turn, asked),
+            Self::Anthropic => anthropic::events(turn, asked),
+        }
+    }
+
+    /// An error object.
+    pub(super) fn error(self, message: &str) -> Value {
+        let error = json!({ "message": message, "type": "invalid_request_error", "code": "testkit" });
+        match self {
+            Self::Chat => json!({ "error": error }),
+            Self::Anthropic => json!({ "type": "error", "error": error }),
+        }
+    }
+}
