@@ -5,6 +5,7 @@
 //! that [`ModelServer::assert_clean`] fails the test even where the client swallowed the answer.
 
 mod anthropic;
+mod gemini;
 mod line;
 mod protocol;
 mod reply;
@@ -196,7 +197,7 @@ impl Shared {
 
 async fn answer(State(shared): State<Arc<Shared>>, ConnectInfo(cut): ConnectInfo<Cut>, request: Request) -> Response {
     let (head, body) = request.into_parts();
-    let wire = Wire::of(head.uri.path());
+    let wire = Wire::of(&head.uri);
     let known = wire.unwrap_or_default();
     let header = |name: &str| head.headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
     let (authorization, content_type) = (header(known.key_header()), header(CONTENT_TYPE.as_str()).unwrap_or_default());
@@ -219,7 +220,7 @@ async fn answer(State(shared): State<Arc<Shared>>, ConnectInfo(cut): ConnectInfo
         }
         known.check(&head.headers, &body, &shared.seen().said)
     });
-    let asked = reply::Asked::of(known, &body);
+    let asked = reply::Asked::of(known, &head.uri, &body);
     match shared.take(known, body, authorization, is_fit) {
         Ok(step) => reply::reply(step, &asked, &cut, &shared.stop).await,
         Err((status, error)) => reply::json(status, &error),

@@ -4,6 +4,7 @@
 
 mod anthropic;
 mod door;
+mod gemini;
 mod model;
 mod recording;
 mod run;

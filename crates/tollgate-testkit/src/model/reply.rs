@@ -7,7 +7,7 @@ use std::io;
 
 use axum::body::Body;
 use axum::http::header::CONTENT_TYPE;
-use axum::http::{HeaderValue, StatusCode};
+use axum::http::{HeaderValue, StatusCode, Uri};
 use axum::response::Response;
 use futures_util::{StreamExt, stream};
 use serde_json::{Value, json};
@@ -31,12 +31,12 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    pub(super) fn of(wire: Wire, body: &Value) -> Self {
+    pub(super) fn of(wire: Wire, uri: &Uri, body: &Value) -> Self {
         let is_true = |pointer| body.pointer(pointer).and_then(Value::as_bool).unwrap_or(false);
         Self {
             wire,
             model: body.get("model").cloned().unwrap_or(Value::Null),
-            is_stream: is_true("/stream"),
+            is_stream: is_true("/stream") || wire.is_streamed(uri),
             wants_usage: is_true("/stream_options/include_usage"),
         }
     }

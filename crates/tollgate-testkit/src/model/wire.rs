@@ -1,11 +1,11 @@
 //! The dialects that the server speaks: what each one asks of a request, and how it says a turn.
 
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, Uri};
 use serde_json::{Value, json};
 
 use super::reply::Asked;
 use super::step::Turn;
-use super::{anthropic, protocol, reply};
+use super::{anthropic, gemini, protocol, reply};
 
 /// A dialect, by the path of a request.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -15,17 +15,31 @@ pub(super) enum Wire {
     Chat,
     /// Anthropic Messages.
     Anthropic,
+    /// Gemini's `generateContent`, whole and streamed.
+    Gemini,
 }
 
 impl Wire {
-    pub(super) fn of(path: &str) -> Option<Self> {
-        [Self::Chat, Self::Anthropic].into_iter().find(|wire| wire.path() == path)
+    pub(super) fn of(uri: &Uri) -> Option<Self> {
+        match uri.path().strip_prefix("/v1/models/").and_then(|rest| rest.split_once(':')) {
+            Some((_, "generateContent")) => Some(Self::Gemini),
+            // Without the word the stream would be one JSON array.
+            Some((_, "streamGenerateContent")) if uri.query() == Some("alt=sse") => Some(Self::Gemini),
+            Some(_) => None,
+            None => [Self::Chat, Self::Anthropic].into_iter().find(|wire| wire.path() == uri.path()),
+        }
+    }
+
+    /// Whether the address asks for a stream, in a dialect whose body does not.
+    pub(super) fn is_streamed(self, uri: &Uri) -> bool {
+        self == Self::Gemini && uri.path().ends_with(":streamGenerateContent")
     }
 
     pub(super) fn path(self) -> &'static str {
         match self {
             Self::Chat => "/v1/chat/completions",
             Self::Anthropic => "/v1/messages",
+            Self::Gemini => "/v1/models/MODEL:generateContent",
         }
     }
 
@@ -34,6 +48,7 @@ impl Wire {
         match self {
             Self::Chat => "authorization",
             Self::Anthropic => "x-api-key",
+            Self::Gemini => "x-goog-api-key",
         }
     }
 
@@ -42,6 +57,7 @@ impl Wire {
         match self {
             Self::Chat => protocol::check(body),
             Self::Anthropic => anthropic::check(headers, body, said),
+            Self::Gemini => gemini::check(body, said),
         }
     }
 
@@ -50,6 +66,7 @@ impl Wire {
         match self {
             Self::Chat => reply::completion(turn, asked),
             Self::Anthropic => anthropic::message(turn, asked),
+            Self::Gemini => gemini::response(turn),
         }
     }
 
@@ -58,6 +75,7 @@ impl Wire {
         match self {
             Self::Chat => reply::events(turn, asked),
             Self::Anthropic => anthropic::events(turn, asked),
+            Self::Gemini => gemini::events(turn),
         }
     }
 
@@ -65,7 +83,7 @@ impl Wire {
     pub(super) fn error(self, message: &str) -> Value {
         let error = json!({ "message": message, "type": "invalid_request_error", "code": "testkit" });
         match self {
-            Self::Chat => json!({ "error": error }),
+            Self::Chat | Self::Gemini => json!({ "error": error }),
             Self::Anthropic => json!({ "type": "error", "error": error }),
         }
     }
