@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use tollgate_guard::client::ClientError;
 use tollgate_guard::redact::Redactor;
 use tollgate_types::{BoxFuture, Code, ErrorObject, Secret, limits};
-use tollgate_wire::{EmptyContent, Lowered, Message, Target, ToolChoice, Turn, WireFault};
+use tollgate_wire::{Lowered, Message, Quirks, Target, ToolChoice, Turn, WireFault};
 
 pub use client::ModelClient;
 
@@ -41,6 +41,10 @@ pub struct ModelConfig {
     pub images: Option<bool>,
     /// Whether the server shall keep each request for the next one, where it must be asked to.
     pub cache: bool,
+    /// Whether the server may keep replies (Responses); nothing leaves it to the server.
+    pub store: Option<bool>,
+    /// Whether to go on from the last reply that the server keeps, instead of sending the whole conversation (Responses).
+    pub stateful: bool,
     /// More fields of each request's body. They never replace one that stands there.
     pub extra: Map<String, Value>,
     /// Whether to ask for a stream. Either form of reply is read.
@@ -49,8 +53,8 @@ pub struct ModelConfig {
     pub max_retries: u32,
     /// How long it is waited for.
     pub timeouts: Timeouts,
-    /// How an assistant message without text is written.
-    pub empty_content: EmptyContent,
+    /// What a server of Chat Completions wants otherwise.
+    pub quirks: Quirks,
     /// Tools that the provider itself runs. Each is offered only to a caller whom the door permits it.
     pub hosted: Vec<Hosted>,
     /// What takes secrets out of the conversation before the server sees it; none leaves it as it is.
@@ -96,11 +100,13 @@ impl ModelConfig {
             parallel: None,
             images: None,
             cache: false,
+            store: None,
+            stateful: false,
             extra: Map::new(),
             stream: true,
             max_retries: RETRIES_MAX,
             timeouts: Timeouts::default(),
-            empty_content: EmptyContent::default(),
+            quirks: Quirks::default(),
             hosted: Vec::new(),
             redactor: None,
         }
@@ -209,6 +215,12 @@ pub enum ModelError {
         /// When it wants to be asked again, in milliseconds.
         retry_after_ms: Option<u64>,
     },
+    /// It no longer has the reply that the request goes on from.
+    #[error("the model server no longer has the reply that this goes on from: {message}")]
+    PreviousGone {
+        /// Its words.
+        message: String,
+    },
     /// Its reply cannot be used.
     #[error("the model server's reply cannot be used: {fault}")]
     Malformed {
@@ -238,6 +250,7 @@ impl ModelError {
             | Self::TooLong { .. }
             | Self::NotJson { .. }
             | Self::Malformed { .. }
+            | Self::PreviousGone { .. }
             | Self::Empty { .. }
             | Self::Replay(_) => false,
         }
@@ -262,6 +275,7 @@ impl ModelError {
             }
             Self::Status { .. } => "ask again later; if it stays, look into the server's log",
             Self::Malformed { fault: WireFault::Ended { hint, .. } } => hint,
+            Self::PreviousGone { .. } => "ask again: the whole conversation is sent then",
             Self::Malformed { .. } => {
                 "check that `api` of this model names what the server speaks (`chat`, `responses`, `anthropic`, `gemini`)"
             }
@@ -309,10 +323,12 @@ impl From<WireFault> for ModelError {
     fn from(fault: WireFault) -> Self {
         match fault {
             WireFault::Closed => Self::Closed { reason: fault.to_string() },
+            WireFault::PreviousGone { message } => Self::PreviousGone { message },
             WireFault::Malformed { .. }
             | WireFault::Server { .. }
             | WireFault::Ended { .. }
-            | WireFault::TooLarge { .. } => Self::Malformed { fault },
+            | WireFault::TooLarge { .. }
+            | WireFault::Request { .. } => Self::Malformed { fault },
         }
     }
 }

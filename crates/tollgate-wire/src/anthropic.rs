@@ -13,7 +13,13 @@ use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 use tollgate_types::limits;
 
+use crate::carry::{Carry, Feature};
+use crate::fault::WireFault;
+use crate::object::Object;
+use crate::received::Received;
+use crate::reply::Heading;
 use crate::request::{Fields, Request, ToolChoice};
+use crate::turn::Turn;
 
 pub(crate) use assemble::Assembler;
 
@@ -113,6 +119,18 @@ fn other_fields(object: &RawValue, known: &[&str]) -> Option<Value> {
     let Ok(Value::Object(mut map)) = serde_json::from_str(object.get()) else { return None };
     map.retain(|name, _| !known.contains(&name.as_str()));
     (!map.is_empty()).then_some(Value::Object(map))
+}
+
+pub(crate) fn read_request(_: Object<'_>) -> Result<Received, WireFault> {
+    Err(WireFault::request("this dialect is not read yet"))
+}
+
+pub(crate) fn write_reply(_: &Turn, _: &Heading<'_>) -> Result<Vec<u8>, serde_json::Error> {
+    Err(serde::de::Error::custom("this dialect is not written yet"))
+}
+
+pub(crate) fn carries(_: Feature) -> Carry {
+    Carry::Not("not told yet")
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tollgate_types::{Code, ErrorObject, limits};
 
 use crate::lower::Names;
@@ -60,6 +60,23 @@ pub(crate) fn seal(drafts: Vec<Draft>, names: &Names, finish: &Finish, notes: &m
         notes.add("id_replaced");
     }
     calls
+}
+
+/// The arguments that the free text of a call makes, where its tool takes free text.
+pub(crate) fn text_arguments(names: &Names, name: &str, text: String) -> String {
+    names.text_property(name).map_or(text.clone(), |property| json!({ property: text }).to_string())
+}
+
+/// The free text of a call, where its tool goes out as one of free text and this is all that it says.
+pub(crate) fn text_of(names: &Names, call: &ModelCall) -> Option<String> {
+    let property = names.text_property(&call.name)?;
+    match serde_json::from_str(&call.arguments).ok()? {
+        Value::Object(mut arguments) if arguments.len() == 1 => match arguments.remove(property)? {
+            Value::String(text) => Some(text),
+            _ => None,
+        },
+        _ => None,
+    }
 }
 
 fn refusal(broken: Option<&str>, finish: &Finish) -> Option<ErrorObject> {

@@ -4,6 +4,8 @@ use std::fmt;
 
 /// What a fault keeps of a server's words: far more than is shown, so that secrets can be hidden before the cut.
 pub(crate) const FAULT_CHARS_MAX: usize = 16 * 1024;
+/// The code with which a server says that it no longer has the reply that a request goes on from (Responses).
+pub const PREVIOUS_GONE: &str = "previous_response_not_found";
 const EXCERPT_CHARS_MAX: usize = 120;
 const WORDS_CHARS_MAX: usize = 500;
 
@@ -44,6 +46,18 @@ pub enum WireFault {
         /// What is counted.
         unit: &'static str,
     },
+    /// The server no longer has the reply that the request goes on from. The whole conversation can be sent instead.
+    #[error("the server no longer has the reply that this goes on from: {}", Cut(message, WORDS_CHARS_MAX))]
+    PreviousGone {
+        /// Its words.
+        message: String,
+    },
+    /// Somebody's request is not the JSON of this dialect.
+    #[error("the request cannot be read: {}", Cut(reason, WORDS_CHARS_MAX))]
+    Request {
+        /// What is wrong with it, and where.
+        reason: String,
+    },
     /// The stream ended before the turn did.
     #[error("the stream ended before the reply was complete")]
     Closed,
@@ -56,6 +70,10 @@ impl WireFault {
 
     pub(crate) fn ended(word: &str, message: &str, hint: &'static str, is_retryable: bool) -> Self {
         Self::Ended { word: kept(word), message: kept(message), hint, is_retryable }
+    }
+
+    pub(crate) fn request(reason: impl ToString) -> Self {
+        Self::Request { reason: kept(&reason.to_string()) }
     }
 }
 

@@ -10,8 +10,14 @@ use std::slice;
 
 use serde_json::{Map, Value, json};
 
+use crate::carry::{Carry, Feature};
+use crate::fault::WireFault;
 use crate::lower::Names;
+use crate::object::Object;
+use crate::received::Received;
+use crate::reply::Heading;
 use crate::request::{Fields, Request, ToolChoice};
+use crate::turn::Turn;
 
 pub(crate) use assemble::Assembler;
 
@@ -72,6 +78,18 @@ fn merged(mine: Option<Value>, theirs: Option<&Value>) -> Option<Value> {
         }
     }
     Some(Value::Object(mine))
+}
+
+pub(crate) fn read_request(_: Object<'_>) -> Result<Received, WireFault> {
+    Err(WireFault::request("this dialect is not read yet"))
+}
+
+pub(crate) fn write_reply(_: &Turn, _: &Heading<'_>) -> Result<Vec<u8>, serde_json::Error> {
+    Err(serde::de::Error::custom("this dialect is not written yet"))
+}
+
+pub(crate) fn carries(_: Feature) -> Carry {
+    Carry::Not("not told yet")
 }
 
 #[cfg(test)]

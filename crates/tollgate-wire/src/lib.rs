@@ -5,24 +5,33 @@
 
 mod anthropic;
 mod calls;
+mod carry;
 mod chat;
 mod dialect;
 mod fault;
 mod fit;
 mod gemini;
 pub mod history;
+mod ids;
 pub mod lower;
+mod object;
+mod received;
 pub mod repair;
+mod reply;
 mod request;
 mod responses;
 pub mod stream;
 mod turn;
 
+pub use carry::{Carry, Feature, dialects_page};
 pub use dialect::Dialect;
-pub use fault::WireFault;
+pub use fault::{PREVIOUS_GONE, WireFault};
 pub use history::{Content, History, Image, Message, Piece};
+pub use ids::CallIds;
 pub use lower::{Change, GeminiSchema, Lowered, Lowerings, Names, Note, Target, lower};
+pub use received::{Offered, Received, TEXT_PROPERTY, read_request};
 pub use repair::{JsonFault, Parsed};
-pub use request::{EmptyContent, Request, ToolChoice};
+pub use reply::{Heading, write_reply};
+pub use request::{EmptyContent, Quirks, Request, ToolChoice};
 pub use stream::{Sse, Stream, read_reply};
 pub use turn::{Finish, HostedCall, Kept, ModelCall, Part, Turn, Usage};

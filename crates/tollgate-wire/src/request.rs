@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 
 use crate::dialect::Dialect;
 use crate::history::Message;
+use crate::ids::CallIds;
 use crate::lower::Lowered;
 
 /// Whether the model may, must or must not call.
@@ -70,6 +71,19 @@ pub enum EmptyContent {
     Omitted,
 }
 
+/// What a server of Chat Completions wants otherwise than OpenAI specifies.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Quirks {
+    /// How empty content is written.
+    pub empty_content: EmptyContent,
+    /// Whether it knows only the older `functions` and `function_call`.
+    pub legacy_functions: bool,
+    /// Which ids of calls it takes.
+    pub call_ids: CallIds,
+    /// Whether the limit of tokens is called `max_completion_tokens`, as OpenAI's newer models insist.
+    pub max_completion_tokens: bool,
+}
+
 /// One request.
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'a> {
@@ -93,13 +107,15 @@ pub struct Request<'a> {
     pub stream: bool,
     /// Whether the server shall keep the request for the next one, where it must be asked to (Anthropic).
     pub cache: bool,
-    /// How empty content is written in Chat Completions.
-    pub empty_content: EmptyContent,
+    /// What the server wants otherwise (Chat Completions).
+    pub quirks: Quirks,
     /// Whether the server may keep the reply (Responses); nothing leaves it to the server.
     pub store: Option<bool>,
     /// The reply that the server still has and that this goes on from (Responses). `messages` then holds the whole
     /// conversation all the same; what came up to that reply is not sent again.
     pub previous: Option<&'a str>,
+    /// Whether the server has forgotten what it kept, so that its own ids mean nothing to it (Responses).
+    pub is_forgotten: bool,
     /// More fields of the body, as the operator wrote them. They never replace one that stands there.
     pub extra: Option<&'a Map<String, Value>>,
 }
@@ -118,9 +134,10 @@ impl<'a> Request<'a> {
             temperature: None,
             stream: false,
             cache: false,
-            empty_content: EmptyContent::Null,
+            quirks: Quirks::default(),
             store: None,
             previous: None,
+            is_forgotten: false,
             extra: None,
         }
     }

@@ -126,7 +126,7 @@ impl Finish {
         match self {
             Self::Stop | Self::ToolCalls | Self::Paused => false,
             Self::Length | Self::ContentFilter => true,
-            Self::Other(word) => word == "error",
+            Self::Other(word) => matches!(word.as_str(), "error" | "incomplete"),
         }
     }
 
@@ -177,6 +177,28 @@ pub struct Usage {
     /// Of those written, how many were thoughts.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub reasoning_tokens: u64,
+}
+
+impl Usage {
+    /// What OpenAI's dialects say, under the names of either.
+    pub(crate) fn of(said: &Value) -> Option<Self> {
+        let count = |pointers: [&str; 2]| pointers.into_iter().find_map(|pointer| said.pointer(pointer)?.as_u64());
+        let input = count(["/prompt_tokens", "/input_tokens"]);
+        let output = count(["/completion_tokens", "/output_tokens"]);
+        input.or(output)?;
+        Some(Self {
+            input_tokens: input.unwrap_or_default(),
+            output_tokens: output.unwrap_or_default(),
+            cached_input_tokens: count(["/prompt_tokens_details/cached_tokens", "/input_tokens_details/cached_tokens"])
+                .or_else(|| said.get("prompt_cache_hit_tokens")?.as_u64())
+                .unwrap_or_default(),
+            reasoning_tokens: count([
+                "/completion_tokens_details/reasoning_tokens",
+                "/output_tokens_details/reasoning_tokens",
+            ])
+            .unwrap_or_default(),
+        })
+    }
 }
 
 impl AddAssign for Usage {

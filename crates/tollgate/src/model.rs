@@ -8,7 +8,7 @@ use tollgate_agent::{Hosted, Model as _, ModelClient, ModelConfig, ModelRequest,
 use tollgate_guard::redact::Redactor;
 use tollgate_types::{BoxFuture, Secret, Summarize};
 use tollgate_wire::lower::GeminiSchema;
-use tollgate_wire::{Dialect, Lowered, Message, Target, ToolChoice};
+use tollgate_wire::{Dialect, Lowered, Message, Quirks, Target, ToolChoice};
 
 use crate::config::{Loaded, Model, TextOrSecret};
 
@@ -83,6 +83,14 @@ async fn configured(loaded: &Loaded, redactor: &Redactor, model: &Model) -> Resu
     config.target = target(model);
     config.parallel = model.parallel_tool_calls;
     config.images = model.images;
+    config.store = model.store;
+    config.stateful = model.stateful;
+    config.quirks = Quirks {
+        legacy_functions: model.legacy_functions,
+        call_ids: model.call_ids.into(),
+        max_completion_tokens: model.max_completion_tokens,
+        ..Quirks::default()
+    };
     config.extra = model.extra.clone();
     for (name, hosted) in &model.hosted {
         let wire = to_raw_value(&hosted.tool).map_err(|error| error.to_string())?;

@@ -8,7 +8,9 @@ use std::time::Duration;
 use jiff::fmt::rfc2822::DateTimeParser;
 use tollgate_guard::client::{Client, Origin, Request, Response};
 use tollgate_types::{BoxFuture, Secret, limits};
-use tollgate_wire::{Dialect, Finish, Names, Request as Asked, Stream, Target, Turn, read_reply};
+use tollgate_wire::{
+    Dialect, Finish, Message, Names, PREVIOUS_GONE, Request as Asked, Stream, Target, Turn, read_reply,
+};
 
 use super::hide::{self, Secrets};
 use super::{Model, ModelConfig, ModelError, ModelRequest};
@@ -58,6 +60,11 @@ impl ModelClient {
     /// # Errors
     /// When the address cannot work.
     pub fn new(config: ModelConfig) -> Result<Self, ModelError> {
+        if config.stateful && (config.target.dialect != Dialect::Responses || config.store == Some(false)) {
+            let reason = "`stateful` goes on from replies that the server keeps: it needs `api = \"responses\"`, and `store` must \
+                not be false";
+            return Err(ModelError::Config { reason: reason.to_owned() });
+        }
         let url = url(&config);
         let origin = Origin::of(&url)?;
         let client = Client::new([origin.clone()]).connecting_within(config.timeouts.connect);
@@ -69,20 +76,8 @@ impl ModelClient {
             Some(redactor) => hide::in_messages(redactor, request.messages),
             None => Cow::Borrowed(request.messages),
         };
-        let asked = Asked {
-            hosted: request.hosted,
-            tool_choice: request.tool_choice,
-            parallel: self.config.parallel,
-            max_tokens: self.config.max_tokens,
-            temperature: self.config.temperature,
-            stream: self.config.stream,
-            cache: self.config.cache,
-            empty_content: self.config.empty_content,
-            extra: Some(&self.config.extra),
-            ..Asked::new(&self.config.model, &messages, request.tools)
-        };
-        let body =
-            asked.to_body(self.config.target.dialect).map_err(|e| ModelError::Config { reason: e.to_string() })?;
+        let mut previous = if self.config.stateful { last_reply(&messages) } else { None };
+        let mut body = self.body(&request, &messages, previous, false)?;
         let mut tries = 0;
         loop {
             let mut has_shown = false;
@@ -97,6 +92,13 @@ impl ModelClient {
                         *word = excerpt(&self.secrets().hide(word));
                     }
                     return Ok(turn);
+                }
+                Err(ModelError::PreviousGone { .. } | ModelError::Status { status: 404, .. })
+                    if previous.is_some() && !has_shown =>
+                {
+                    previous = None;
+                    body = self.body(&request, &messages, previous, true)?;
+                    continue;
                 }
                 // Text that was shown cannot be taken back, so that a second try would say it twice.
                 Err(error) if has_shown || tries == self.config.max_retries || !error.is_retryable() => {
@@ -114,6 +116,31 @@ impl ModelClient {
             tokio::time::sleep(Duration::from_millis(wait_ms)).await;
             tries += 1;
         }
+    }
+
+    fn body(
+        &self,
+        request: &ModelRequest<'_>,
+        messages: &[Message],
+        previous: Option<&str>,
+        is_forgotten: bool,
+    ) -> Result<Vec<u8>, ModelError> {
+        let asked = Asked {
+            hosted: request.hosted,
+            tool_choice: request.tool_choice,
+            parallel: self.config.parallel,
+            max_tokens: self.config.max_tokens,
+            temperature: self.config.temperature,
+            stream: self.config.stream,
+            cache: self.config.cache,
+            quirks: self.config.quirks,
+            store: self.config.store,
+            previous,
+            is_forgotten,
+            extra: Some(&self.config.extra),
+            ..Asked::new(&self.config.model, messages, request.tools)
+        };
+        asked.to_body(self.config.target.dialect).map_err(|e| ModelError::Config { reason: e.to_string() })
     }
 
     async fn ask_once(
@@ -211,11 +238,13 @@ impl ModelClient {
         let request_id = ["request-id", "x-request-id"].into_iter().find_map(|name| response.header(name));
         let request_id = request_id.map(|id| self.excerpt(id.as_bytes()));
         let body = response.bytes(REFUSAL_BYTES_MAX, self.config.timeouts.idle).await.unwrap_or_default();
+        let mut is_gone = false;
         let message = match serde_json::from_slice::<serde_json::Value>(&body) {
             Ok(value) => {
                 // Gemini lists what its streams say, errors too.
                 let value = value.get(0).unwrap_or(&value);
                 let error = value.get("error").unwrap_or(value);
+                is_gone = error.get("code").is_some_and(|code| code == PREVIOUS_GONE);
                 let message = error.get("message").unwrap_or(error);
                 self.excerpt(message.as_str().map_or_else(|| message.to_string(), str::to_owned).as_bytes())
             }
@@ -225,7 +254,11 @@ impl ModelClient {
             Some(id) => format!("{message} (request `{id}`)"),
             None => message,
         };
-        ModelError::Status { status, message, retry_after_ms }
+        if is_gone {
+            ModelError::PreviousGone { message }
+        } else {
+            ModelError::Status { status, message, retry_after_ms }
+        }
     }
 
     /// How a body begins, without secrets.
@@ -271,6 +304,16 @@ impl Model for ModelClient {
 
 fn ms(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// The last reply in a conversation that the server may still have.
+fn last_reply(messages: &[Message]) -> Option<&str> {
+    messages.iter().rev().find_map(|message| match message {
+        Message::Assistant { kept: Some(kept), .. } if kept.dialect == Dialect::Responses => {
+            kept.response_id.as_deref()
+        }
+        Message::System(_) | Message::User(_) | Message::Assistant { .. } | Message::Tool { .. } => None,
+    })
 }
 
 fn url(config: &ModelConfig) -> String {

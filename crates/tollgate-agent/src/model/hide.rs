@@ -97,6 +97,7 @@ impl Secrets {
             ModelError::NotJson { content_type, excerpt } => {
                 ModelError::NotJson { content_type: self.hide(&content_type), excerpt: self.hide(&excerpt) }
             }
+            ModelError::PreviousGone { message } => ModelError::PreviousGone { message: self.hide(&message) },
             ModelError::Malformed { fault: WireFault::Server { message } } => {
                 ModelError::Malformed { fault: WireFault::Server { message: self.hide(&message) } }
             }

@@ -38,6 +38,7 @@ pub(crate) fn write(folder: &Path) -> Result<u8, Failure> {
         ("cli.md", cli()),
         ("config.md", tollgate::config::page(&schema)),
         ("config.schema.json", format!("{pretty}\n")),
+        ("dialects.md", tollgate::wire::dialects_page()),
         ("policies.md", policies::page(Path::new(policies::EXAMPLES))?),
     ];
     for (name, text) in pages {

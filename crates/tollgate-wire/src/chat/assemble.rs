@@ -1,12 +1,12 @@
 //! Puts a turn together from fragments. Servers differ in how they number and name the fragments of a call; the rules
 //! of [`Assembler::place`] tell which call a fragment belongs to, and where that cannot be known nothing runs.
 
-use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_json::{Map, Value};
 use tollgate_types::limits;
 
-use super::delta::{CallDelta, Chunk, Delta, REASONING, Unescape, integer, scalar_text};
-use crate::calls::{CALLS_HELD_MAX, Draft, Notes, looks_like_a_call, seal};
+use super::delta::{CallDelta, Chunk, Delta, REASONING, Unescape, integer, kept, scalar_text};
+use crate::calls::{CALLS_HELD_MAX, Draft, Notes, looks_like_a_call, seal, text_arguments};
 use crate::fault::WireFault;
 use crate::lower::Names;
 use crate::repair::{self, Extent};
@@ -19,6 +19,8 @@ pub(crate) struct Assembler {
     text: String,
     text_pieces: Unescape,
     thoughts: [Thought; REASONING.len()],
+    /// The other fields of the message.
+    more: Map<String, Value>,
     calls: Vec<Building>,
     finish: Option<Finish>,
     usage: Option<Usage>,
@@ -42,9 +44,10 @@ struct Building {
     /// What else came as its name before any argument did: more of the name, the whole of it, or another call.
     more_names: Vec<String>,
     arguments: String,
+    is_text: bool,
     extent: Extent,
     pieces: Unescape,
-    provider_meta: Option<Value>,
+    provider_meta: Map<String, Value>,
     broken: Option<&'static str>,
 }
 
@@ -70,7 +73,7 @@ impl Assembler {
             return Err(WireFault::Server { message: error_text(error) });
         }
         if let Some(usage) = chunk.usage {
-            self.usage = serde_json::from_str(usage.get()).ok().or(self.usage);
+            self.usage = serde_json::from_str(usage.get()).ok().and_then(|usage| Usage::of(&usage)).or(self.usage);
         }
         if chunk.choices.is_none() && chunk.usage.is_none() {
             self.notes.add("event_ignored");
@@ -82,10 +85,10 @@ impl Assembler {
             }
             self.has_choice = true;
             if let Some(delta) = choice.delta {
-                self.take(&delta, Whole::No, json)?;
+                self.take(Delta::of(delta), Whole::No, json)?;
             }
             if let Some(message) = choice.message {
-                self.take(&message, Whole::Yes, json)?;
+                self.take(Delta::of(message), Whole::Yes, json)?;
             }
             match scalar_text(choice.finish_reason) {
                 word if word.is_empty() => {}
@@ -95,7 +98,7 @@ impl Assembler {
         Ok(())
     }
 
-    fn take(&mut self, delta: &Delta<'_>, whole: Whole, json: &str) -> Result<(), WireFault> {
+    fn take(&mut self, delta: Delta<'_>, whole: Whole, json: &str) -> Result<(), WireFault> {
         if let Some(content) = delta.content {
             self.take_content(content);
         }
@@ -103,7 +106,7 @@ impl Assembler {
             self.notes.add("refusal");
             self.take_content(refusal);
         }
-        for (thought, piece) in self.thoughts.iter_mut().zip(delta.reasoning()) {
+        for (thought, piece) in self.thoughts.iter_mut().zip(delta.reasoning) {
             if let Some(piece) = piece.filter(|piece| piece.get().starts_with('"')) {
                 thought.text.get_or_insert_default().push_str(&thought.pieces.piece(piece));
             }
@@ -115,6 +118,7 @@ impl Assembler {
                 return Err(WireFault::TooLarge { limit: CALLS_HELD_MAX, unit: "calls" });
             }
         }
+        delta.more.into_values().for_each(|(name, value)| grow(&mut self.more, name, value));
         Ok(())
     }
 
@@ -167,9 +171,8 @@ impl Assembler {
         } else if !name.is_empty() && name != call.name && call.arguments.is_empty() {
             call.more_names.push(name.into_owned());
         }
-        if delta.extra_content.is_some() {
-            call.provider_meta = delta.extra_content;
-        }
+        call.provider_meta.extend(delta.more);
+        call.is_text |= delta.is_text;
         if let Some(code) = fragment.and_then(|fragment| call.append(fragment)) {
             self.notes.add(code);
         }
@@ -244,12 +247,12 @@ impl Assembler {
         for building in buildings {
             let split = if building.extent.has_more() { repair::objects(&building.arguments) } else { None };
             let Some(parts) = split else {
-                drafts.push(building.into_draft());
+                drafts.push(building.into_draft(names));
                 continue;
             };
             self.notes.add("joined_arguments_split");
             let parts: Vec<String> = parts.into_iter().map(str::to_owned).collect();
-            let draft = building.into_draft();
+            let draft = building.into_draft(names);
             drafts.extend(parts.into_iter().map(|arguments| Draft { arguments, ..draft.clone() }));
         }
         let calls = seal(drafts, names, &finish, &mut self.notes);
@@ -259,7 +262,7 @@ impl Assembler {
         // Only within a round of calls does a server want it back.
         let thoughts = REASONING.into_iter().zip(self.thoughts).filter(|_| !calls.is_empty());
         let provider_meta = thoughts.filter_map(|(name, thought)| Some((name.to_owned(), thought.text?.into())));
-        let provider_meta = provider_meta.collect();
+        let provider_meta = provider_meta.chain(kept(self.more)).collect();
         let diagnostics = self.notes.into_codes();
         Ok(Turn { text: self.text, calls, provider_meta, finish, usage: self.usage, diagnostics, ..Turn::default() })
     }
@@ -298,21 +301,29 @@ impl Assemble for Assembler {
 impl Building {
     /// Adds a piece of the arguments; says what was odd about it.
     fn append(&mut self, fragment: &RawValue) -> Option<&'static str> {
+        if self.is_text {
+            let piece = self.pieces.piece(fragment).into_owned();
+            return self.grow(&piece);
+        }
         let mut odd = (!fragment.get().starts_with('"')).then_some("args_not_string");
-        let piece = self.pieces.piece(fragment);
+        let piece = self.pieces.piece(fragment).into_owned();
         if self.extent.has_ended() && self.arguments.trim_ascii() == "{}" && piece.trim_ascii_start().starts_with('{') {
             // Some servers open a call with `{}` and send the arguments after.
             self.arguments.clear();
             self.extent = Extent::default();
             odd = Some("placeholder_replaced");
         }
+        self.extent.feed(&piece);
+        self.grow(&piece).or(odd)
+    }
+
+    fn grow(&mut self, piece: &str) -> Option<&'static str> {
         if self.arguments.len() + piece.len() > limits::ARGUMENTS_BYTES_MAX {
             self.broken = Some("its arguments are larger than the limit");
             return Some("args_too_large");
         }
-        self.extent.feed(&piece);
-        self.arguments.push_str(&piece);
-        odd
+        self.arguments.push_str(piece);
+        None
     }
 
     /// Whether a fragment of this name begins another call. While no argument has come, it may be more of this one's.
@@ -346,10 +357,22 @@ impl Building {
         vec![self]
     }
 
-    fn into_draft(self) -> Draft {
+    fn into_draft(self, names: &Names) -> Draft {
         let broken = if self.pieces.has_lost() { Some("it holds half of a surrogate pair") } else { self.broken };
-        let Self { wire_id, name, arguments, provider_meta, .. } = self;
+        let Self { wire_id, name, arguments, is_text, provider_meta, .. } = self;
+        let arguments = if is_text { text_arguments(names, &name, arguments) } else { arguments };
+        let provider_meta = (!provider_meta.is_empty()).then_some(Value::Object(provider_meta));
         Draft { wire_id, name, arguments, provider_meta, broken }
+    }
+}
+
+/// Adds to what a provider wants back: text and lists grow, of anything else the last counts.
+fn grow(kept: &mut Map<String, Value>, name: String, value: Value) {
+    match (kept.get_mut(&name), value) {
+        (_, Value::Null) => {}
+        (Some(Value::String(text)), Value::String(more)) => text.push_str(&more),
+        (Some(Value::Array(list)), Value::Array(more)) => list.extend(more),
+        (_, value) => drop(kept.insert(name, value)),
     }
 }
 

@@ -4,8 +4,10 @@
 use std::borrow::Cow;
 
 use serde::Deserialize;
-use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+
+use crate::object::Object;
 
 /// The names under which servers send what a model thinks: DeepSeek, Qwen and older vLLM; newer vLLM and others.
 pub(crate) const REASONING: [&str; 2] = ["reasoning_content", "reasoning"];
@@ -25,66 +27,98 @@ pub(crate) struct Choice<'a> {
     #[serde(borrow, default)]
     pub(crate) index: Option<&'a RawValue>,
     #[serde(borrow, default)]
-    pub(crate) delta: Option<Delta<'a>>,
+    pub(crate) delta: Option<Object<'a>>,
     #[serde(borrow, default)]
-    pub(crate) message: Option<Delta<'a>>,
+    pub(crate) message: Option<Object<'a>>,
     #[serde(borrow, default)]
     pub(crate) finish_reason: Option<&'a RawValue>,
 }
 
-#[derive(Deserialize)]
+/// What of a message nobody wants back.
+const SILENT: [&str; 4] = ["role", "annotations", "audio", "parsed"];
+
+/// What a chunk, a reply or a history says of a model's message.
 pub(crate) struct Delta<'a> {
-    #[serde(borrow, default)]
     pub(crate) content: Option<&'a RawValue>,
-    #[serde(borrow, default)]
     pub(crate) refusal: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    pub(crate) reasoning_content: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    pub(crate) reasoning: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    pub(crate) tool_calls: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    pub(crate) function_call: Option<Function<'a>>,
+    /// What the model thinks, under each of [`REASONING`].
+    pub(crate) reasoning: [Option<&'a RawValue>; REASONING.len()],
+    tool_calls: Option<&'a RawValue>,
+    function_call: Option<&'a RawValue>,
+    /// What else there is.
+    pub(crate) more: Object<'a>,
 }
 
 impl<'a> Delta<'a> {
-    /// What the model thinks, under each of [`REASONING`].
-    pub(crate) fn reasoning(&self) -> [Option<&'a RawValue>; REASONING.len()] {
-        [self.reasoning_content, self.reasoning]
+    pub(crate) fn of(mut more: Object<'a>) -> Self {
+        for name in SILENT {
+            more.take(name);
+        }
+        Self {
+            content: more.take("content"),
+            refusal: more.take("refusal"),
+            reasoning: REASONING.map(|name| more.take(name)),
+            tool_calls: more.take("tool_calls"),
+            function_call: more.take("function_call"),
+            more,
+        }
     }
 
     /// The fragments of calls, in order; the older `function_call` is one of them.
     pub(crate) fn call_deltas(&self) -> Result<Vec<CallDelta<'a>>, serde_json::Error> {
-        let mut deltas = match self.tool_calls {
+        let deltas: Vec<Object<'a>> = match self.tool_calls {
             None => Vec::new(),
             Some(raw) if raw.get().starts_with('{') => vec![serde_json::from_str(raw.get())?],
             Some(raw) => serde_json::from_str(raw.get())?,
         };
+        let mut deltas = deltas.into_iter().map(CallDelta::of).collect::<Result<Vec<_>, _>>()?;
         if let Some(function) = self.function_call {
-            deltas.push(CallDelta { index: None, id: None, function: Some(function), extra_content: None });
+            let function = Some(serde_json::from_str(function.get())?);
+            deltas.push(CallDelta { function, ..CallDelta::default() });
         }
         Ok(deltas)
     }
 }
 
-#[derive(Deserialize)]
+/// A fragment of a call, or a whole one.
+#[derive(Default)]
 pub(crate) struct CallDelta<'a> {
-    #[serde(borrow, default)]
     pub(crate) index: Option<&'a RawValue>,
-    #[serde(borrow, default)]
     pub(crate) id: Option<&'a RawValue>,
-    #[serde(borrow, default)]
     pub(crate) function: Option<Function<'a>>,
-    #[serde(default)]
-    pub(crate) extra_content: Option<Value>,
+    /// Whether its arguments are free text (`type: custom`).
+    pub(crate) is_text: bool,
+    /// What else there is, such as `extra_content` with the signature of a thought.
+    pub(crate) more: Map<String, Value>,
+}
+
+impl<'a> CallDelta<'a> {
+    fn of(mut fields: Object<'a>) -> Result<Self, serde_json::Error> {
+        fields.take("type");
+        let (index, id, custom) = (fields.take("index"), fields.take("id"), fields.take("custom"));
+        let function = fields.take("function").or(custom);
+        let function = function.map(|function| serde_json::from_str(function.get())).transpose()?;
+        Ok(Self { index, id, function, is_text: custom.is_some(), more: kept(fields.into_map()) })
+    }
+}
+
+/// Without what says nothing.
+pub(crate) fn kept(mut fields: Map<String, Value>) -> Map<String, Value> {
+    fields.retain(|_, value| match value {
+        Value::Null => false,
+        Value::String(text) => !text.is_empty(),
+        Value::Array(list) => !list.is_empty(),
+        Value::Object(fields) => !fields.is_empty(),
+        Value::Bool(_) | Value::Number(_) => true,
+    });
+    fields
 }
 
 #[derive(Clone, Copy, Deserialize)]
 pub(crate) struct Function<'a> {
     #[serde(borrow, default)]
     pub(crate) name: Option<&'a RawValue>,
-    #[serde(borrow, default)]
+    #[serde(borrow, default, alias = "input")]
     pub(crate) arguments: Option<&'a RawValue>,
 }
 

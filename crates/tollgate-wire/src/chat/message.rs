@@ -5,21 +5,26 @@ use std::fmt;
 use serde::de::Error as _;
 use serde::ser::{Error as _, SerializeMap};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use serde_json::value::RawValue;
-use serde_json::{Value, json};
+use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Map, Value, json};
 
-use super::delta::{CallDelta, REASONING, arguments_text, scalar_text};
+use super::delta::{CallDelta, Delta, REASONING, arguments_text, kept, scalar_text};
+use crate::calls::text_of;
 use crate::dialect::Dialect;
 use crate::history::{Content, Image, Message, Piece, replayable};
+use crate::ids::WireIds;
 use crate::lower::Names;
+use crate::object::Object;
+use crate::received::TEXT_PROPERTY;
 use crate::request::EmptyContent;
 use crate::turn::ModelCall;
 
 /// A message on the wire.
-pub(crate) struct Printed<'a> {
-    pub(crate) message: &'a Message,
-    pub(crate) names: &'a Names,
-    pub(crate) empty_content: EmptyContent,
+pub(super) struct Printed<'a> {
+    pub(super) message: &'a Message,
+    pub(super) names: &'a Names,
+    pub(super) ids: &'a WireIds<'a>,
+    pub(super) empty_content: EmptyContent,
 }
 
 impl Serialize for Printed<'_> {
@@ -37,7 +42,7 @@ impl Serialize for Printed<'_> {
             // An image has no place in a result of this dialect.
             Message::Tool { call_id, content, .. } => {
                 map.serialize_entry("role", "tool")?;
-                map.serialize_entry("tool_call_id", call_id)?;
+                map.serialize_entry("tool_call_id", self.ids.on_wire(call_id))?;
                 map.serialize_entry("content", &content.text_without_images())?;
             }
             Message::Assistant { text, calls, provider_meta, kept } => {
@@ -55,7 +60,7 @@ impl Serialize for Printed<'_> {
                 }
                 if !calls.is_empty() {
                     let calls: Result<Vec<_>, _> =
-                        calls.iter().map(|call| print_call(call, self.names, is_ours)).collect();
+                        calls.iter().map(|call| print_call(call, self.names, self.ids, is_ours)).collect();
                     map.serialize_entry("tool_calls", &calls.map_err(S::Error::custom)?)?;
                 }
             }
@@ -80,77 +85,99 @@ impl Serialize for Pieces<'_> {
     }
 }
 
-fn print_call(call: &ModelCall, names: &Names, is_ours: bool) -> Result<Box<RawValue>, serde_json::Error> {
+/// A call. What else there is of it goes back where it came from here.
+fn print_call(
+    call: &ModelCall,
+    names: &Names,
+    ids: &WireIds<'_>,
+    is_ours: bool,
+) -> Result<Box<RawValue>, serde_json::Error> {
+    #[derive(Serialize)]
+    #[serde(tag = "type", rename_all = "lowercase")]
+    enum Kind<'a> {
+        Function { function: Function<'a> },
+        Custom { custom: Custom<'a> },
+    }
+    #[derive(Serialize)]
+    struct Custom<'a> {
+        name: &'a str,
+        input: &'a str,
+    }
     #[derive(Serialize)]
     struct Wire<'a> {
         id: &'a str,
-        r#type: &'static str,
-        function: Function<'a>,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        extra_content: Option<&'a Value>,
+        #[serde(flatten)]
+        kind: Kind<'a>,
+        #[serde(flatten)]
+        more: Option<&'a Map<String, Value>>,
     }
-    #[derive(Serialize)]
-    struct Function<'a> {
-        name: &'a str,
-        arguments: &'a str,
+    let more = call.provider_meta.as_ref().filter(|_| is_ours).and_then(Value::as_object);
+    let id = ids.on_wire(&call.id);
+    if let Some(input) = text_of(names, call) {
+        let custom = Custom { name: &names.on_wire(&call.name), input: &input };
+        return to_raw_value(&Wire { id, kind: Kind::Custom { custom }, more });
     }
-    let name = names.on_wire(&call.name);
-    let replayed = replayable(&call.arguments);
-    let function = Function { name: &name, arguments: replayed.as_deref().unwrap_or(&call.arguments) };
-    let wire = Wire {
-        id: &call.id,
-        r#type: "function",
-        function,
-        extra_content: call.provider_meta.as_ref().filter(|_| is_ours),
-    };
-    serde_json::value::to_raw_value(&wire)
+    Function::with(call, names, |function| to_raw_value(&Wire { id, kind: Kind::Function { function }, more }))
 }
 
-#[derive(Deserialize)]
-struct Read<'a> {
-    role: String,
-    #[serde(borrow, default)]
-    content: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    tool_calls: Option<Vec<CallDelta<'a>>>,
-    #[serde(default)]
-    tool_call_id: Option<String>,
-    #[serde(default)]
-    reasoning_content: Option<Value>,
-    #[serde(default)]
-    reasoning: Option<Value>,
+/// What a call asks for.
+#[derive(Serialize)]
+pub(super) struct Function<'a> {
+    name: &'a str,
+    arguments: &'a str,
+}
+
+impl Function<'_> {
+    /// Hands the function of a call on, with arguments that every server accepts.
+    pub(super) fn with<T>(call: &ModelCall, names: &Names, then: impl FnOnce(Function<'_>) -> T) -> T {
+        let (name, replayed) = (names.on_wire(&call.name), replayable(&call.arguments));
+        then(Function { name: &name, arguments: replayed.as_deref().unwrap_or(&call.arguments) })
+    }
 }
 
 impl<'de> Deserialize<'de> for Message {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let read = Read::deserialize(deserializer)?;
-        let content = content(read.content).map_err(D::Error::custom)?;
-        let text = || content.text().into_owned();
-        Ok(match read.role.as_str() {
-            "system" | "developer" => Self::System(text()),
+        let mut fields = Object::deserialize(deserializer)?;
+        let role = scalar_text(fields.take("role"));
+        if role == "assistant" {
+            return read_assistant(fields).map_err(D::Error::custom);
+        }
+        let content = content(fields.take("content")).map_err(D::Error::custom)?;
+        let call_id = |fields: &mut Object<'_>| scalar_text(fields.take("tool_call_id")).into_owned();
+        Ok(match &*role {
+            "system" | "developer" => Self::System(content.text().into_owned()),
             "user" => Self::User(content),
-            "tool" => Self::tool(read.tool_call_id.unwrap_or_default(), content, false),
-            "assistant" => {
-                let calls: Vec<_> = read.tool_calls.unwrap_or_default().into_iter().map(read_call).collect();
-                let thoughts = REASONING.into_iter().zip([read.reasoning_content, read.reasoning]);
-                let thoughts = thoughts.filter_map(|(name, thought)| Some((name.to_owned(), thought?)));
-                let provider_meta = thoughts.filter(|(_, thought)| !calls.is_empty() && thought.is_string()).collect();
-                Self::Assistant { text: text(), calls, provider_meta, kept: None }
-            }
+            // The older form names the function alone; see `legacy::name_calls`.
+            "tool" | "function" => Self::tool(call_id(&mut fields), content, false),
             role => return Err(D::Error::custom(format!("`{role}` is no role of a message"))),
         })
     }
 }
 
+fn read_assistant(fields: Object<'_>) -> Result<Message, String> {
+    let delta = Delta::of(fields);
+    let content = content(delta.content.or(delta.refusal)).map_err(|fault| fault.to_string())?;
+    let calls = delta.call_deltas().map_err(|fault| fault.to_string())?;
+    let calls: Vec<_> = calls.into_iter().map(read_call).collect();
+    let thoughts = REASONING.into_iter().zip(delta.reasoning).filter(|_| !calls.is_empty());
+    let thoughts = thoughts.filter_map(|(name, raw)| {
+        let thought: Value = serde_json::from_str(raw?.get()).ok()?;
+        thought.is_string().then(|| (name.to_owned(), thought))
+    });
+    let provider_meta = thoughts.chain(kept(delta.more.into_map())).collect();
+    Ok(Message::Assistant { text: content.text().into_owned(), calls, provider_meta, kept: None })
+}
+
 fn read_call(delta: CallDelta<'_>) -> ModelCall {
     let id = scalar_text(delta.id).into_owned();
     let (name, arguments) = delta.function.map_or((None, None), |function| (function.name, function.arguments));
+    let arguments = arguments_text(arguments);
     ModelCall {
         wire_id: id.clone(),
         id,
         name: scalar_text(name).into_owned(),
-        arguments: arguments_text(arguments),
-        provider_meta: delta.extra_content,
+        arguments: if delta.is_text { json!({ TEXT_PROPERTY: arguments }).to_string() } else { arguments },
+        provider_meta: (!delta.more.is_empty()).then_some(Value::Object(delta.more)),
         refusal: None,
     }
 }

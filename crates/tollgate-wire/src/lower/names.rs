@@ -68,6 +68,11 @@ impl Names {
         self.to_wire.is_empty()
     }
 
+    /// The names on the wire.
+    pub(crate) fn wire_names(&self) -> impl Iterator<Item = &str> {
+        self.to_tool.keys().map(String::as_str)
+    }
+
     /// Whether a tool of this name, its own or the one on the wire, is offered.
     pub fn is_offered(&self, name: &str) -> bool {
         self.to_wire.contains_key(name) || self.to_tool.contains_key(name)

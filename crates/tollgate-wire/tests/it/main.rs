@@ -9,13 +9,22 @@
 )]
 
 mod anthropic;
+#[path = "../canonical/mod.rs"]
+mod canonical;
 mod gemini;
+mod golden;
+mod identity;
 mod lower;
+mod quirks;
+mod responses;
 mod soundness;
 
 use serde_json::{Value, json};
 use tollgate_types::Code;
 use tollgate_wire::{Dialect, History, Message, ModelCall, Names, Stream, Turn, read_reply, repair};
+
+/// The dialects that are spoken so far.
+const SPOKEN: [Dialect; 2] = [Dialect::Chat, Dialect::Responses];
 
 fn cases(text: &str) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()

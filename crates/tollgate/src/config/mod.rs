@@ -192,6 +192,22 @@ pub struct Model {
     /// Whether it can be shown the images of a result; unsaid, with every dialect but `chat`, which has no place for them.
     #[serde(default)]
     pub images: Option<bool>,
+    /// Whether the server may keep its replies (`responses`); unsaid, the server decides.
+    #[serde(default)]
+    pub store: Option<bool>,
+    /// Whether to go on from the last reply that the server keeps, by its id, instead of sending the whole conversation
+    /// (`responses`). Where the server no longer has it, the whole conversation is sent.
+    #[serde(default)]
+    pub stateful: bool,
+    /// Whether the server knows only the older `functions` and `function_call` (`chat`).
+    #[serde(default)]
+    pub legacy_functions: bool,
+    /// Which ids of calls the server takes (`chat`); others are replaced by ids that fit.
+    #[serde(default)]
+    pub call_ids: CallIds,
+    /// Whether `max_tokens` is sent as `max_completion_tokens`, as newer models of OpenAI insist (`chat`).
+    #[serde(default)]
+    pub max_completion_tokens: bool,
     /// More fields of each request's body, such as `reasoning = { effort = "low" }`. They replace none that Tollgate writes.
     #[serde(default)]
     #[schemars(with = "BTreeMap<String, serde_json::Value>")]
@@ -282,6 +298,26 @@ impl From<Api> for Dialect {
             Api::Responses => Self::Responses,
             Api::Anthropic => Self::Anthropic,
             Api::Gemini => Self::Gemini,
+        }
+    }
+}
+
+/// Which ids of calls a server takes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CallIds {
+    /// Whatever they are.
+    #[default]
+    Any,
+    /// Nine letters and digits, as Mistral insists.
+    Mistral,
+}
+
+impl From<CallIds> for tollgate_wire::CallIds {
+    fn from(ids: CallIds) -> Self {
+        match ids {
+            CallIds::Any => Self::Any,
+            CallIds::Mistral => Self::Mistral,
         }
     }
 }

@@ -12,7 +12,10 @@ fn read(json: &str) -> Vec<Message> {
 
 fn print(messages: &[Message], empty_content: EmptyContent) -> Value {
     let names = Names::default();
-    messages.iter().map(|message| json!(Printed { message, names: &names, empty_content })).collect()
+    messages
+        .iter()
+        .map(|message| json!(Printed { message, names: &names, ids: &WireIds::default(), empty_content }))
+        .collect()
 }
 
 #[test]

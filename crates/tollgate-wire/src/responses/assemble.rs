@@ -1,0 +1,412 @@
+//! Puts a turn together from items and their pieces. A piece finds its item by place and id; what an item says when it is
+//! done counts more than the pieces that came before, and nothing that comes after counts.
+
+use std::collections::HashMap;
+
+use serde_json::Value;
+use serde_json::value::RawValue;
+use tollgate_types::limits;
+
+use super::event::{Event, Response, fault, text_of};
+use super::item::{Call, Item};
+use crate::calls::{CALLS_HELD_MAX, Draft, Notes, looks_like_a_call, seal, text_arguments};
+use crate::chat::delta::{Unescape, integer};
+use crate::dialect::Dialect;
+use crate::fault::WireFault;
+use crate::lower::Names;
+use crate::object::Object;
+use crate::stream::Assemble;
+use crate::turn::{Finish, HostedCall, Kept, Part, Turn, Usage};
+
+/// Collects events into a turn.
+#[derive(Debug, Default)]
+pub(crate) struct Assembler {
+    text: String,
+    items: Vec<Building>,
+    by_index: HashMap<i64, usize>,
+    by_id: HashMap<String, usize>,
+    response_id: Option<String>,
+    /// How it ended; `Stop` where nobody said that it is not whole.
+    end: Option<Finish>,
+    usage: Option<Usage>,
+    notes: Notes,
+    bytes: usize,
+}
+
+/// An item that comes in pieces.
+#[derive(Debug, Default)]
+struct Building {
+    index: Option<i64>,
+    id: String,
+    /// The item as the server last wrote it, and whether that is all of it.
+    item: Option<(String, Item)>,
+    is_done: bool,
+    text: String,
+    pieces: Unescape,
+    /// The parts of a message that are over.
+    done_parts: Vec<i64>,
+    name: String,
+    input: String,
+    is_input_done: bool,
+    is_text_call: bool,
+    broken: Option<&'static str>,
+}
+
+impl Assembler {
+    fn count(&mut self, json: &str) -> Result<(), WireFault> {
+        self.bytes += json.len();
+        if self.bytes > limits::HTTP_BODY_BYTES_MAX {
+            return Err(WireFault::TooLarge { limit: limits::HTTP_BODY_BYTES_MAX, unit: "bytes" });
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, event: &Event<'_>, json: &str) -> Result<(), WireFault> {
+        let kind = text_of(event.kind);
+        match kind.as_str() {
+            "response.output_text.delta" | "response.refusal.delta" => {
+                if kind == "response.refusal.delta" {
+                    self.notes.add("refusal");
+                }
+                self.take_text(event)
+            }
+            "response.output_text.done" | "response.refusal.done" => {
+                let part = integer(event.content_index);
+                let at = self.item(event)?;
+                if let Some((item, part)) = self.items.get_mut(at).zip(part) {
+                    item.done_parts.push(part);
+                }
+                Ok(())
+            }
+            "response.function_call_arguments.delta" | "response.custom_tool_call_input.delta" => {
+                self.take_input(event, kind.starts_with("response.custom"))
+            }
+            "response.function_call_arguments.done" | "response.custom_tool_call_input.done" => {
+                self.end_input(event, kind.starts_with("response.custom"))
+            }
+            "response.output_item.added" | "response.output_item.done" => {
+                let Some(item) = event.item else { return self.odd("event_ignored") };
+                self.take_item(integer(event.output_index), item, kind.ends_with("done"))
+            }
+            "response.completed" | "response.incomplete" | "response.failed" | "response.cancelled" => {
+                let Some(response) = event.response else { return self.over(&kind, String::new()) };
+                let response = serde_json::from_str(response.get()).map_err(|e| WireFault::malformed(e, json))?;
+                self.take_response(response, kind.trim_start_matches("response."))
+            }
+            "error" => match event.error {
+                Some(error) => Err(fault(error)),
+                None => Err(fault(&raw(json)?)),
+            },
+            "" => match event.error {
+                Some(error) => Err(fault(error)),
+                None => self.odd("event_ignored"),
+            },
+            _ => {
+                self.take_id(event);
+                Ok(())
+            }
+        }
+    }
+
+    fn odd(&mut self, code: &str) -> Result<(), WireFault> {
+        self.notes.add(code);
+        Ok(())
+    }
+
+    /// The id of the reply is told with its first events.
+    fn take_id(&mut self, event: &Event<'_>) {
+        if let Some(response) = event.response.filter(|_| self.response_id.is_none()) {
+            let fields: Object<'_> = serde_json::from_str(response.get()).unwrap_or_default();
+            self.response_id = fields.text("id").map(|id| id.into_owned());
+        }
+    }
+
+    /// The item that an event belongs to.
+    fn item(&mut self, event: &Event<'_>) -> Result<usize, WireFault> {
+        let (index, id) = (integer(event.output_index), text_of(event.item_id));
+        match self.find(index, &id) {
+            Some(at) => Ok(at),
+            None => self.begin(index, id),
+        }
+    }
+
+    /// By its place, unless another place is known to have its id. Servers that make up an id for each event exist.
+    fn find(&self, index: Option<i64>, id: &str) -> Option<usize> {
+        let by_index = index.and_then(|index| self.by_index.get(&index).copied());
+        let by_id = || self.by_id.get(id).copied().filter(|_| !id.is_empty());
+        match by_index.and_then(|at| self.items.get(at)) {
+            Some(item) if item.id == id => by_index,
+            _ => by_id().or(by_index),
+        }
+    }
+
+    fn begin(&mut self, index: Option<i64>, id: String) -> Result<usize, WireFault> {
+        if self.items.len() == CALLS_HELD_MAX {
+            return Err(WireFault::TooLarge { limit: CALLS_HELD_MAX, unit: "items" });
+        }
+        let at = self.items.len();
+        if let Some(index) = index
+            && self.by_index.insert(index, at).is_some()
+        {
+            self.notes.add("index_reused");
+        }
+        if !id.is_empty() {
+            self.by_id.insert(id.clone(), at);
+        }
+        self.items.push(Building { index, id, ..Building::default() });
+        Ok(at)
+    }
+
+    fn take_text(&mut self, event: &Event<'_>) -> Result<(), WireFault> {
+        let at = self.item(event)?;
+        let (Some(item), Some(delta)) = (self.items.get_mut(at), event.delta) else { return Ok(()) };
+        let is_over = integer(event.content_index).is_some_and(|part| item.done_parts.contains(&part));
+        if item.is_done || is_over {
+            return self.odd("delta_after_done_ignored");
+        }
+        let piece = item.pieces.piece(delta);
+        item.text.push_str(&piece);
+        self.text.push_str(&piece);
+        Ok(())
+    }
+
+    fn take_input(&mut self, event: &Event<'_>, is_text: bool) -> Result<(), WireFault> {
+        let at = self.item(event)?;
+        let (Some(item), Some(delta)) = (self.items.get_mut(at), event.delta) else { return Ok(()) };
+        if item.is_done || item.is_input_done {
+            return self.odd("delta_after_done_ignored");
+        }
+        item.is_text_call |= is_text;
+        let piece = item.pieces.piece(delta);
+        if item.input.len() + piece.len() > limits::ARGUMENTS_BYTES_MAX {
+            item.broken = Some(TOO_LARGE);
+            return self.odd("args_too_large");
+        }
+        item.input.push_str(&piece);
+        Ok(())
+    }
+
+    fn end_input(&mut self, event: &Event<'_>, is_text: bool) -> Result<(), WireFault> {
+        let at = self.item(event)?;
+        let Some(item) = self.items.get_mut(at) else { return Ok(()) };
+        item.is_text_call |= is_text;
+        item.is_input_done = true;
+        item.name = text_of(event.name);
+        if let Some(whole) = event.arguments.or(event.input) {
+            item.pieces = Unescape::default();
+            item.input = item.pieces.piece(whole).into_owned();
+            item.broken = None;
+        }
+        Ok(())
+    }
+
+    /// An item that begins, or all of one.
+    fn take_item(&mut self, index: Option<i64>, raw: &RawValue, is_done: bool) -> Result<(), WireFault> {
+        let (Ok(item), Ok(fields)) = (Item::of(raw), serde_json::from_str::<Object<'_>>(raw.get())) else {
+            return self.odd("event_ignored");
+        };
+        let id = fields.text("id").unwrap_or_default().into_owned();
+        let found = self.find(index, &id).filter(|at| {
+            // Under a place that is taken, another one begins.
+            is_done || self.items.get(*at).is_none_or(|known| known.item.is_none())
+        });
+        let at = match found {
+            Some(at) => at,
+            None => self.begin(index, id)?,
+        };
+        let Some(building) = self.items.get_mut(at) else { return Ok(()) };
+        if is_done && let Item::Text(text) | Item::Message { text, .. } = &item {
+            match text.strip_prefix(building.text.as_str()) {
+                Some(rest) => {
+                    building.text.push_str(rest);
+                    self.text.push_str(rest);
+                }
+                None => self.notes.add("text_differs"),
+            }
+        }
+        if matches!(item, Item::Message { is_refusal: true, .. }) {
+            self.notes.add("refusal");
+        }
+        building.is_done |= is_done;
+        building.item = Some((raw.get().to_owned(), item));
+        Ok(())
+    }
+
+    fn take_response(&mut self, response: Response<'_>, kind: &str) -> Result<(), WireFault> {
+        let status = text_of(response.status);
+        let status = if status.is_empty() { kind } else { &status };
+        let id = text_of(response.id);
+        if !id.is_empty() {
+            self.response_id = Some(id);
+        }
+        if let Some(usage) = response.usage {
+            self.usage = serde_json::from_str(usage.get()).ok().and_then(|usage| Usage::of(&usage));
+        }
+        if let Some(error) = response.error {
+            return Err(fault(error));
+        }
+        let reason = response.reason();
+        for (place, item) in response.output.unwrap_or_default().into_iter().enumerate() {
+            let index = i64::try_from(place).ok();
+            let is_known = self.by_index.get(&place_of(index)).and_then(|at| self.items.get(*at));
+            if is_known.is_none_or(|known| !known.is_done) {
+                self.take_item(index, item, true)?;
+            }
+        }
+        if self.items.is_empty()
+            && let Some(text) = response.output_text
+        {
+            self.text.push_str(&Unescape::default().piece(text));
+        }
+        self.over(status, reason)
+    }
+
+    /// The reply is over.
+    fn over(&mut self, status: &str, reason: String) -> Result<(), WireFault> {
+        let status = status.trim_start_matches("response.");
+        self.end = Some(match status {
+            "completed" | "" => Finish::Stop,
+            "incomplete" => match reason.as_str() {
+                "max_output_tokens" => Finish::Length,
+                "content_filter" => Finish::ContentFilter,
+                _ => Finish::Other("incomplete".to_owned()),
+            },
+            other => return Err(WireFault::Server { message: format!("the reply is `{other}`") }),
+        });
+        Ok(())
+    }
+
+    fn into_turn(mut self, names: &Names) -> Turn {
+        self.items.sort_by_key(|item| item.index.unwrap_or(i64::MAX));
+        let mut said = Said::default();
+        for item in std::mem::take(&mut self.items) {
+            item.tell(&mut said, names, &mut self.notes);
+        }
+        let Said { drafts, parts, hosted } = said;
+        let finish = match self.end.take() {
+            None | Some(Finish::Stop) if !drafts.is_empty() => Finish::ToolCalls,
+            end => end.unwrap_or_default(),
+        };
+        let calls = seal(drafts, names, &finish, &mut self.notes);
+        if calls.is_empty() && looks_like_a_call(&self.text, names) {
+            self.notes.add("text_tool_call_suspected");
+        }
+        let kept = Kept { dialect: Dialect::Responses, response_id: self.response_id, parts };
+        Turn {
+            text: self.text,
+            calls,
+            kept: Some(Box::new(kept)),
+            hosted,
+            finish,
+            usage: self.usage,
+            diagnostics: self.notes.into_codes(),
+            ..Turn::default()
+        }
+    }
+}
+
+const TOO_LARGE: &str = "its arguments are larger than the limit";
+
+fn place_of(index: Option<i64>) -> i64 {
+    index.unwrap_or(i64::MAX)
+}
+
+fn raw(json: &str) -> Result<Box<RawValue>, WireFault> {
+    RawValue::from_string(json.to_owned()).map_err(|e| WireFault::malformed(e, json))
+}
+
+/// What the items of a turn say, in their order.
+#[derive(Default)]
+struct Said {
+    drafts: Vec<Draft>,
+    parts: Vec<Part>,
+    hosted: Vec<HostedCall>,
+}
+
+impl Building {
+    fn tell(self, said: &mut Said, names: &Names, notes: &mut Notes) {
+        if self.pieces.has_lost() {
+            notes.add("half_a_surrogate_pair");
+        }
+        let is_call = self.is_input_done || !self.input.is_empty();
+        match self.item {
+            Some((_, Item::Call(ref call))) => {
+                let call = call.clone();
+                said.call(self.draft(call, names));
+            }
+            None if is_call => {
+                let call = Call { is_text: self.is_text_call, ..Call::default() };
+                said.call(self.draft(call, names));
+            }
+            Some((raw, Item::Message { .. } | Item::Other)) if self.is_done => said.parts.push(Part::Raw(raw)),
+            Some((raw, Item::Hosted(call))) if self.is_done => {
+                said.hosted.push(call);
+                said.parts.push(Part::Raw(raw));
+            }
+            Some((_, Item::Text(_) | Item::Message { .. })) | None if !self.text.is_empty() => {
+                said.parts.push(Part::Text(self.text));
+            }
+            Some((_, Item::Hosted(_) | Item::Other)) => notes.add("item_incomplete"),
+            Some((_, Item::Text(_) | Item::Message { .. })) | None => {}
+        }
+    }
+
+    /// What an item says when it is done counts, then what its arguments said when they were, then the pieces.
+    fn draft(self, call: Call, names: &Names) -> Draft {
+        let is_item = self.is_done && !call.input.is_empty() || self.input.is_empty();
+        let arguments = if is_item { call.input } else { self.input };
+        let is_lossy = if is_item { call.is_lossy } else { self.pieces.has_lost() };
+        let name = if call.name.is_empty() { self.name } else { call.name };
+        let broken = match () {
+            () if call.is_cut => Some("the server says that it is incomplete"),
+            () if name.is_empty() => Some("its name never came"),
+            () if is_lossy => Some("it holds half of a surrogate pair"),
+            () if arguments.len() > limits::ARGUMENTS_BYTES_MAX => Some(TOO_LARGE),
+            () => self.broken,
+        };
+        Draft {
+            wire_id: call.wire_id,
+            arguments: if call.is_text { text_arguments(names, &name, arguments) } else { arguments },
+            name,
+            provider_meta: (!call.more.is_empty()).then_some(Value::Object(call.more)),
+            broken,
+        }
+    }
+}
+
+impl Said {
+    fn call(&mut self, draft: Draft) {
+        self.parts.push(Part::Call(self.drafts.len()));
+        self.drafts.push(draft);
+    }
+}
+
+impl Assemble for Assembler {
+    fn event(&mut self, json: &str) -> Result<(), WireFault> {
+        self.count(json)?;
+        let event: Event<'_> = serde_json::from_str(json).map_err(|e| WireFault::malformed(e, json))?;
+        // After its end there is nothing more to a reply.
+        if self.end.is_some() { Ok(()) } else { self.take(&event, json) }
+    }
+
+    fn reply(&mut self, json: &str) -> Result<(), WireFault> {
+        self.count(json)?;
+        let response: Response<'_> = serde_json::from_str(json).map_err(|e| WireFault::malformed(e, json))?;
+        if response.error.is_none() && response.output.is_none() && response.output_text.is_none() {
+            return Err(WireFault::malformed("it has no `output`", json));
+        }
+        self.take_response(response, "completed")
+    }
+
+    fn text(&self) -> &str {
+        &self.text
+    }
+
+    fn is_complete(&self) -> bool {
+        self.end.is_some()
+    }
+
+    fn finish(self: Box<Self>, names: &Names) -> Result<Turn, WireFault> {
+        Ok(self.into_turn(names))
+    }
+}
