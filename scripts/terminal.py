@@ -173,6 +173,8 @@ def main():
         check("a run ends with the answer", run.finish() == 0, run.seen)
         questions = re.findall(re.escape(QUESTION) + r"([^\n]*)", run.seen)
         check("nothing lands in an open question", [q.strip() for q in questions] == ["y", "n"], run.seen)
+        check("a line shows how far the run is", "⋯ 1 round · " in run.seen, run.seen)
+        check("a table says what it took", re.search(r"pay +2 +1 +1 ", run.seen) and "2 rounds · 2 calls" in run.seen, run.seen)
         check("one of the two was paid", (folder / "paid").read_text().count("to") == 1)
     server.shutdown()
 

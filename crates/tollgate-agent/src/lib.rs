@@ -13,10 +13,15 @@ mod record;
 mod replay;
 mod run;
 mod session;
+mod tokens;
 
 pub use hosted::Hosted;
 pub use model::{Model, ModelClient, ModelConfig, ModelError, ModelRequest, Timeouts};
 pub use record::{RecordError, Recorder, ResultRecord};
 pub use replay::{Replay, ReplayError};
-pub use run::{Agent, Answer, Difference, Event, OpenQuestion, Options, RunError};
-pub use session::{Listed, Progress, Session, SessionError, Sessions, Shown, ShownCall, ShownStep, Start};
+pub use run::{
+    Agent, Answer, Compacted, Compaction, Context, Cost, Difference, Event, Exceeded, Mark, OpenQuestion, Options,
+    Price, React, Round, RunBudget, RunError, STRATEGIES, Search, Spent, Strategy, ToolTally, strategy,
+};
+pub use session::{ExportForm, Listed, Progress, Session, SessionError, Sessions, Shown, ShownCall, ShownStep, Start};
+pub use tokens::TokenSource;

@@ -88,7 +88,6 @@ impl Default for Timeouts {
 impl ModelConfig {
     /// A server with every default.
     pub fn new(base_url: impl Into<String>, model: impl Into<String>) -> Self {
-        const RETRIES_MAX: u32 = 2;
         Self {
             base_url: base_url.into(),
             target: Target::default(),
@@ -104,7 +103,7 @@ impl ModelConfig {
             stateful: false,
             extra: Map::new(),
             stream: true,
-            max_retries: RETRIES_MAX,
+            max_retries: limits::MODEL_RETRIES,
             timeouts: Timeouts::default(),
             quirks: Quirks::default(),
             hosted: Vec::new(),

@@ -8,10 +8,11 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tollgate_guard::redact::Redactor;
-use tollgate_types::{CallResult, Code, Content, Outcome, Status};
+use tollgate_types::{AttemptId, CallResult, Code, Content, Outcome, Status};
 use tollgate_wire::{Image, Message, Piece, Turn};
 
 use crate::mask;
+use crate::run::React;
 
 /// The version of the format; it stands in the first line.
 pub(crate) const VERSION: u32 = 1;
@@ -32,6 +33,9 @@ pub(crate) enum Line {
         model: String,
         #[serde(default)]
         tools: Vec<String>,
+        /// How the answer was looked for.
+        #[serde(default = "react")]
+        strategy: String,
     },
     /// The model's answer in one round.
     Turn {
@@ -50,6 +54,11 @@ pub(crate) enum Line {
     Answer { text: String },
 }
 
+/// Before there were others.
+fn react() -> String {
+    React::NAME.to_owned()
+}
+
 /// What a call brought, as far as a model can tell.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResultRecord {
@@ -62,6 +71,9 @@ pub struct ResultRecord {
     /// What it saw besides.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub images: Vec<Image>,
+    /// The attempt in the ledger of whoever recorded it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempt: Option<AttemptId>,
 }
 
 impl ResultRecord {
@@ -75,7 +87,7 @@ impl ResultRecord {
             }
             _ => outcome.model_text(),
         };
-        Self { status: outcome.status(), code: outcome.code(), text, images }
+        Self { status: outcome.status(), code: outcome.code(), text, images, attempt: outcome.attempt.clone() }
     }
 
     /// What the model is told.

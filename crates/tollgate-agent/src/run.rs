@@ -2,24 +2,33 @@
 //! answers with text or a limit is reached. Whatever happens, every call in the history has exactly one result.
 
 mod calls;
+mod compact;
 mod event;
 mod kept;
 mod repetition;
+mod round;
+mod spent;
+mod strategy;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::value::RawValue;
-use tollgate_types::{Caller, CancellationToken, Door, ErrorObject, Risk, Said, Text, ToolDefinition, limits};
-use tollgate_wire::{Finish, History, Lowered, Lowerings, Message, ModelCall, ToolChoice, Turn, Usage};
+use tollgate_types::{Caller, CancellationToken, Clock, Door, ErrorObject, Risk, Said, Text, ToolDefinition, limits};
+use tollgate_wire::{History, Lowered, Lowerings, Message, ModelCall, ToolChoice};
 
+pub use compact::{Compacted, Compaction, Context};
 pub use event::{Answer, Difference, Event, OpenQuestion, RunError};
-use repetition::Repetition;
+pub use spent::{Cost, Exceeded, Price, RunBudget, Spent, ToolTally};
+pub use strategy::{Mark, React, Round, STRATEGIES, Search, Strategy, strategy};
 
 use crate::hosted::Hosted;
-use crate::model::{Model, ModelError, ModelRequest};
-use crate::record::{Line, Recorder, ResultRecord};
+use crate::model::{Model, ModelError};
+use crate::record::{Line, Recorder};
 use crate::session::Session;
+use crate::tokens::Tokens;
+use round::Scale;
 
 /// How an agent works.
 #[derive(Debug, Clone)]
@@ -34,6 +43,12 @@ pub struct Options {
     pub tool_choice: ToolChoice,
     /// The tools to offer, of those that the caller may use; all of them if unset.
     pub tools: Option<Vec<String>>,
+    /// What one prompt may spend beside its rounds.
+    pub budget: RunBudget,
+    /// What the model's tokens cost.
+    pub price: Option<Price>,
+    /// How much the model can be sent; all of the conversation if unset.
+    pub context: Option<Context>,
 }
 
 impl Default for Options {
@@ -44,6 +59,9 @@ impl Default for Options {
             calls_at_once_max: limits::CALLS_AT_ONCE_MAX,
             tool_choice: ToolChoice::Auto,
             tools: None,
+            budget: RunBudget::default(),
+            price: None,
+            context: None,
         }
     }
 }
@@ -55,9 +73,18 @@ pub struct Agent {
     pub(crate) model: Arc<dyn Model>,
     pub(crate) options: Options,
     lowerings: Lowerings,
+    strategy: Arc<dyn Strategy>,
+    clock: Option<Arc<dyn Clock>>,
     history: History,
     recorder: Option<Recorder>,
     session: Option<Session>,
+    tokens: Tokens,
+    scale: Scale,
+    /// What was said last of what is left out.
+    compacted: Option<Compacted>,
+    spent: Spent,
+    /// When the run began, by the clock that never goes back.
+    begun: Option<Duration>,
     /// Whether what is here of the session may differ from what is stored.
     is_stale: bool,
     /// Whether tools answered in the session before this process took it up.
@@ -87,15 +114,23 @@ impl Agent {
     /// An agent with an empty conversation.
     pub fn new(door: Arc<dyn Door>, caller: Caller, model: Arc<dyn Model>, options: Options) -> Self {
         let history = conversation(&options, Vec::new());
+        let tokens = Tokens::of_model(model.name());
         Self {
             door,
             caller,
             model,
             options,
             lowerings: Lowerings::default(),
+            strategy: Arc::new(React),
+            clock: None,
             history,
             recorder: None,
             session: None,
+            tokens,
+            scale: Scale::default(),
+            compacted: None,
+            spent: Spent::default(),
+            begun: None,
             is_stale: false,
             is_resumed: false,
         }
@@ -105,6 +140,20 @@ impl Agent {
     #[must_use]
     pub fn with_recorder(mut self, recorder: Recorder) -> Self {
         self.recorder = Some(recorder);
+        self
+    }
+
+    /// The same agent, looking for answers in this way.
+    #[must_use]
+    pub fn with_strategy(mut self, strategy: Arc<dyn Strategy>) -> Self {
+        self.strategy = strategy;
+        self
+    }
+
+    /// The same agent, which says how long its runs took.
+    #[must_use]
+    pub fn with_clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = Some(clock);
         self
     }
 
@@ -155,6 +204,8 @@ impl Agent {
     ) -> Result<Answer, RunError> {
         // A run whose future was dropped leaves calls without results, or a prompt without a reply.
         self.settle();
+        self.spent = Spent::default();
+        self.begun = self.clock.as_ref().map(|clock| clock.monotonic());
         let result = tokio::select! {
             biased;
             () = cancellation.cancelled() => Err(RunError::Cancelled),
@@ -164,6 +215,7 @@ impl Agent {
             Ok(_) => self.is_stale = false,
             Err(error) => {
                 self.settle();
+                on_event(&Event::Spent(self.spent()));
                 on_event(&match error {
                     RunError::Waiting { session, waiting } => {
                         Event::Paused { session: session.clone(), waiting: waiting.clone() }
@@ -207,6 +259,7 @@ impl Agent {
         prompt: Option<&str>,
         on_event: &mut (dyn FnMut(&Event) + Send),
     ) -> Result<Answer, RunError> {
+        let end = self.options.budget.time_max.map(|time| Box::pin(tokio::time::sleep(time)));
         self.refresh().await?;
         let offer = self.offer().await?;
         if prompt.is_none()
@@ -218,40 +271,21 @@ impl Agent {
         if let Some(prompt) = prompt {
             self.begin(prompt, &offer, on_event).await?;
         }
-        self.rounds(&offer, on_event).await
-    }
-
-    async fn rounds(&mut self, offer: &Offer, on_event: &mut (dyn FnMut(&Event) + Send)) -> Result<Answer, RunError> {
         let mut tool_choice = self.options.tool_choice.clone();
         if !matches!(self.history.messages().last(), Some(Message::User(_))) {
             tool_choice = unforced(tool_choice);
         }
-        let mut repetition = Repetition::default();
-        let mut usage = Usage::default();
-        let mut differences = Vec::new();
-        for round in 1..=self.options.rounds_max {
-            let turn = self.turn(round, offer, &tool_choice, on_event).await?;
-            let spent = turn.usage.unwrap_or_default();
-            usage += spent;
-            if turn.calls.is_empty() && turn.finish == Finish::Paused {
-                continue;
-            }
-            if turn.calls.is_empty() {
-                self.record(|| Line::Answer { text: turn.text.clone() })?;
-                let answer = Answer { text: turn.text, rounds: round, finish: turn.finish, usage, differences };
-                on_event(&answer.event());
-                return Ok(answer);
-            }
-            let results = self.call_all(&turn.calls, offer, on_event).await?;
-            let signatures = turn.calls.iter().zip(&results).map(|(call, result)| (call, result.text.as_str()));
-            let stuck = repetition.take(signatures);
-            self.compare(&turn, results, &mut differences, on_event);
-            if let Some(tool) = stuck {
-                return Err(RunError::NoProgress { tool });
-            }
-            tool_choice = unforced(tool_choice);
-        }
-        Err(RunError::BudgetExceeded { rounds: self.options.rounds_max })
+        let strategy = Arc::clone(&self.strategy);
+        let mut search = Search { agent: self, offer: &offer, on_event, tool_choice, differences: Vec::new(), end };
+        let turn = strategy.search(&mut search).await?;
+        let Search { agent, differences, on_event, .. } = search;
+        agent.record(|| Line::Answer { text: turn.text.clone() })?;
+        let spent = agent.spent();
+        on_event(&Event::Spent(spent.clone()));
+        let answer =
+            Answer { text: turn.text, rounds: spent.rounds, finish: turn.finish, usage: spent.usage, differences };
+        on_event(&answer.event());
+        Ok(answer)
     }
 
     /// Finds what may be offered.
@@ -295,60 +329,14 @@ impl Agent {
         on_event: &mut (dyn FnMut(&Event) + Send),
     ) -> Result<(), RunError> {
         let (prompt, model, tools) = (prompt.to_owned(), self.model.name().to_owned(), offer.names.clone());
-        let line = Line::Run { prompt: prompt.clone(), model: model.clone(), tools: tools.clone() };
+        let strategy = self.strategy.name().to_owned();
+        let line = Line::Run { prompt: prompt.clone(), model: model.clone(), tools: tools.clone(), strategy };
         self.keep_prompt(&line).await?;
         self.record(|| line)?;
         let session = self.session.as_ref().map(|session| session.meta().id.clone());
         on_event(&Event::RunStarted { prompt: prompt.clone(), model, tools, session });
         self.history.push(Message::user(prompt));
         Ok(())
-    }
-
-    /// Asks the model, and keeps what it said.
-    async fn turn(
-        &mut self,
-        round: u32,
-        offer: &Offer,
-        tool_choice: &ToolChoice,
-        on_event: &mut (dyn FnMut(&Event) + Send),
-    ) -> Result<Turn, RunError> {
-        let request = ModelRequest {
-            messages: self.history.messages(),
-            tools: &offer.lowered,
-            hosted: &offer.hosted_wire,
-            tool_choice,
-        };
-        let mut on_text = |text: &str| on_event(&Event::TextDelta { text: text.to_owned() });
-        let mut turn = self.model.turn(request, &mut on_text).await?;
-        self.observe(&turn, &offer.hosted, on_event).await?;
-        let is_paused = turn.finish == Finish::Paused;
-        if turn.calls.is_empty() && turn.text.trim_ascii().is_empty() && !is_paused {
-            return Err(ModelError::Empty { finish: turn.finish.as_str().to_owned() }.into());
-        }
-        self.history.push_turn(&mut turn);
-        self.record(|| Line::Turn { round, turn: turn.clone() })?;
-        if let Some(session) = &mut self.session {
-            session.turn(round, &turn, |tool| offer.reads(tool)).await?;
-        }
-        on_event(&Event::Turn { round, turn: turn.clone() });
-        Ok(turn)
-    }
-
-    /// Compares results with those of a recording that is replayed.
-    fn compare(
-        &self,
-        turn: &Turn,
-        results: Vec<ResultRecord>,
-        differences: &mut Vec<Difference>,
-        on_event: &mut (dyn FnMut(&Event) + Send),
-    ) {
-        for (call, actual) in turn.calls.iter().zip(results) {
-            if let Some(recorded) = self.model.recorded(&call.id).filter(|recorded| !recorded.is_same(&actual)) {
-                let difference = Difference { call_id: call.id.clone(), tool: call.name.clone(), recorded, actual };
-                on_event(&Event::Difference(difference.clone()));
-                differences.push(difference);
-            }
-        }
     }
 
     fn record(&mut self, line: impl FnOnce() -> Line) -> Result<(), RunError> {

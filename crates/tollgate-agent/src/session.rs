@@ -4,6 +4,7 @@
 
 mod desk;
 mod error;
+mod export;
 mod show;
 
 use std::sync::Arc;
@@ -16,6 +17,7 @@ use tollgate_wire::{Finish, Message, ModelCall, Turn};
 
 pub use desk::{Sessions, Start};
 pub use error::SessionError;
+pub use export::ExportForm;
 pub use show::{Listed, Shown, ShownCall, ShownStep};
 
 use crate::record::{Line, ResultRecord, without_secrets};
@@ -124,13 +126,10 @@ impl Session {
             Line::Result { .. } | Line::Answer { .. } => return Ok(()),
         };
         let results = show::results(&self.meta.id, &step)?;
+        self.messages.extend(export::turn_messages(&turn, &results));
         let mut slots = Vec::with_capacity(results.len());
         for ((call, stored), result) in turn.calls.iter().zip(step.calls).zip(results) {
             slots.push(Slot { call: call.clone(), new: stored.new, result });
-        }
-        self.messages.push(Message::assistant(&turn));
-        for (call, result) in slots.iter().filter_map(|slot| Some((&slot.call, slot.result.as_ref()?))) {
-            self.messages.push(result.message(&call.id));
         }
         self.state = if slots.is_empty() {
             State::of_no_calls(turn)

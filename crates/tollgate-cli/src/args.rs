@@ -1,6 +1,7 @@
 //! The words of the command line.
 
 mod audit;
+mod run;
 
 use std::path::PathBuf;
 
@@ -8,6 +9,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use tollgate::ledger::ExportFormat;
 
 pub(crate) use audit::{AuditAction, EraseArgs, ExportArgs, FilterArgs, QueryArgs};
+pub(crate) use run::{RunArgs, SessionsAction};
 
 /// The tool layer of AI agents: decides whether a tool call may happen, makes it happen, and writes it down.
 #[derive(Parser)]
@@ -87,7 +89,8 @@ pub(crate) enum Command {
     #[command(after_help = "Examples:\n  tollgate run \"how many lines has README.md?\"\n  tollgate run --replay \
                             examples/inventory/recorded-run.jsonl    no model needed\n  tollgate run    a conversation\n  tollgate run \
                             --session order-17 \"order ten keyboards\"\n  tollgate run --resume order-17    after an approval, or a \
-                            crash\n\nA run is kept as a session. Where a call waits for a human and nobody sits here, the run \
+                            crash\n  tollgate run --max-cost 0.20 --max-time 5m \"tidy the \
+                            notes\"\n\nA run is kept as a session. Where a call waits for a human and nobody sits here, the run \
                             ends with exit status 4 and says which command goes on.")]
     Run(RunArgs),
     /// Take one call through the gate and print the outcome object
@@ -209,41 +212,6 @@ pub(crate) struct ServeArgs {
     pub(crate) threads: u8,
 }
 
-/// `run`.
-#[derive(Args)]
-pub(crate) struct RunArgs {
-    /// What to do; without it, a conversation line by line
-    pub(crate) prompt: Option<String>,
-    /// The model, as configured under [models.NAME] [default: the session's, else `default`]
-    #[arg(long, value_name = "NAME")]
-    pub(crate) model: Option<String>,
-    /// Keep the run as readable JSON lines in a new file
-    #[arg(long, value_name = "FILE", conflicts_with = "replay")]
-    pub(crate) record: Option<PathBuf>,
-    /// Take the model's turns from a recording; the tools run for real
-    #[arg(long, value_name = "FILE")]
-    pub(crate) replay: Option<PathBuf>,
-    /// Begin a session of this name, or go on with it
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["replay", "resume"])]
-    pub(crate) session: Option<String>,
-    /// Go on with a session where its answers were missing; what was done is not done again
-    #[arg(long, value_name = "SESSION", conflicts_with_all = ["record", "replay", "system"])]
-    pub(crate) resume: Option<String>,
-    /// Print every event as a JSON line, on a terminal too
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// Instructions for the model
-    #[arg(long, value_name = "TEXT")]
-    pub(crate) system: Option<String>,
-    /// auto, none, required, the name of a tool that must be called first, or several names with commas between: only
-    /// those may be called; with `required:` before them one of them must be
-    #[arg(long, value_name = "CHOICE", default_value = "auto")]
-    pub(crate) tool_choice: String,
-    /// Rounds before the model must answer
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
-    pub(crate) rounds: Option<u32>,
-}
-
 /// `eval …`.
 #[derive(Subcommand)]
 pub(crate) enum EvalAction {
@@ -320,39 +288,6 @@ pub(crate) enum ApprovalsAction {
     Revoke {
         /// Its id, or the end of it
         id: String,
-    },
-}
-
-/// `sessions …`.
-#[derive(Subcommand)]
-pub(crate) enum SessionsAction {
-    /// List them, the one used last first
-    List,
-    /// Show one: what was said, what was called, and what is missing
-    Show {
-        /// Its name or id, or the beginning or end of the id
-        session: String,
-    },
-    /// Copy one up to a turn, under an id of its own
-    #[command(
-        after_help = "Example:\n  tollgate sessions fork order-17 --turn 2 --name order-17-b\n  tollgate run --resume \
-                            order-17-b \"take the cheaper ones\""
-    )]
-    Fork {
-        /// Its name or id, or the beginning or end of the id
-        session: String,
-        /// The last turn to copy, as `show` numbers them [default: the last one whose calls all have an outcome]
-        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-        turn: Option<u32>,
-        /// The name of the copy
-        #[arg(long, value_name = "NAME")]
-        name: Option<String>,
-    },
-    /// Print one as a recording, which `run --replay` takes
-    #[command(after_help = "Example:\n  tollgate sessions export order-17 > order-17.jsonl")]
-    Export {
-        /// Its name or id, or the beginning or end of the id
-        session: String,
     },
 }
 

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{LazyLock, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use comfy_table::{ContentArrangement, Table, presets};
@@ -13,14 +14,27 @@ pub(crate) use tollgate::visible::text as visible;
 use crate::args::{Format, FormatArg, Global};
 use crate::failure::Failure;
 
-/// What is to be printed while a question is open on the terminal.
-static HELD: Mutex<Option<String>> = Mutex::new(None);
+/// Where something is printed.
+#[derive(Clone, Copy)]
+enum Stream {
+    Out,
+    Err,
+}
 
-fn held() -> MutexGuard<'static, Option<String>> {
+/// What is to be printed while a question is open on the terminal.
+static HELD: Mutex<Option<Vec<(Stream, String)>>> = Mutex::new(None);
+
+fn held() -> MutexGuard<'static, Option<Vec<(Stream, String)>>> {
     HELD.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Holds what is printed to standard output until the guard is dropped, so that nothing lands in an open question.
+/// Whether it is held back.
+fn hold(stream: Stream, text: &str) -> bool {
+    held().as_mut().map(|held| held.push((stream, text.to_owned()))).is_some()
+}
+
+/// Holds what is printed to standard output or said on the way until the guard is dropped, so that nothing lands in an open
+/// question.
 pub(crate) struct Hold;
 
 impl Hold {
@@ -32,18 +46,61 @@ impl Hold {
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        let text = held().take().unwrap_or_default();
-        // A closed terminal has nobody to read it.
-        let _ = out(&text);
+        for (stream, text) in held().take().unwrap_or_default() {
+            match stream {
+                // A closed terminal has nobody to read it.
+                Stream::Out => drop(out(&text)),
+                Stream::Err => err(&text),
+            }
+        }
     }
+}
+
+/// Whether a line of progress stands on the terminal. Whatever is printed comes in its place.
+static PROGRESS: AtomicBool = AtomicBool::new(false);
+
+/// To the beginning of the line, which is wiped.
+const WIPE: &str = "\r\x1b[2K";
+
+/// Shows how far something is, on the line where the cursor stands, instead of what was shown there. Not while a question is
+/// open.
+pub(crate) fn progress(text: &str) {
+    if held().is_none() {
+        wipe();
+        let line: String = text.chars().take(terminal_columns().saturating_sub(1)).collect();
+        let _ = io::stderr().lock().write_all(style(Style::Dim, &line, true).as_bytes());
+        PROGRESS.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Takes the line of progress away.
+pub(crate) fn wipe() {
+    if PROGRESS.swap(false, Ordering::Relaxed) {
+        let _ = io::stderr().lock().write_all(WIPE.as_bytes());
+    }
+}
+
+/// Whether somebody sees progress: on a terminal that can move its cursor.
+pub(crate) fn can_show_progress() -> bool {
+    io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|terminal| terminal != "dumb")
+}
+
+fn terminal_columns() -> usize {
+    #[cfg(unix)]
+    if let Ok(size) = rustix::termios::tcgetwinsize(io::stderr())
+        && size.ws_col > 0
+    {
+        return size.ws_col.into();
+    }
+    80
 }
 
 /// Prints text to standard output. A reader that left is no fault.
 pub(crate) fn out(text: &str) -> Result<(), Failure> {
-    if let Some(held) = held().as_mut() {
-        held.push_str(text);
+    if hold(Stream::Out, text) {
         return Ok(());
     }
+    wipe();
     let mut stdout = io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
@@ -83,8 +140,16 @@ pub(crate) fn json_hiding(value: &impl Serialize) -> Result<(), Failure> {
 
 /// Prints to standard error. When even that is closed there is nobody to tell.
 pub(crate) fn err(text: &str) {
+    wipe();
     let clean = REDACTOR.get().map_or(Cow::Borrowed(text), |redactor| redactor.secrets_only(text));
     let _ = io::stderr().lock().write_all(clean.as_bytes());
+}
+
+/// Says to standard error what may wait until an open question is answered.
+pub(crate) fn aside(text: &str) {
+    if !hold(Stream::Err, text) {
+        err(text);
+    }
 }
 
 /// What hides secrets before a house is open.

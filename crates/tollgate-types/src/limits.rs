@@ -2,6 +2,8 @@
 
 /// Rounds of the agent loop before it must answer.
 pub const ROUNDS_MAX: u32 = 10;
+/// The most that can be said.
+pub const ROUNDS_MAX_MAX: u32 = 1_000;
 /// Calls of one round that run at once.
 pub const CALLS_AT_ONCE_MAX: usize = 5;
 /// Calls that one model turn may ask for.
@@ -128,10 +130,16 @@ pub const DATABASE_ANSWER_BYTES_MAX: usize = 4 * 1024 * 1024;
 pub const DATABASE_LOCK_TIMEOUT_MS: u64 = 5_000;
 /// Tables that one listing shows.
 pub const TABLES_LISTED_MAX: usize = 500;
+/// How often a model server is asked again where nothing else is configured.
+pub const MODEL_RETRIES: u32 = 2;
+/// How often it may be asked again.
+pub const MODEL_RETRIES_MAX: u32 = 10;
 /// A model server's silence between two chunks.
 pub const MODEL_IDLE_TIMEOUT_MS: u64 = 120_000;
 /// A model server's time to the head of its reply: it may be loading the model.
 pub const MODEL_FIRST_BYTE_TIMEOUT_MS: u64 = 300_000;
+/// The longest that anybody may be told to wait for a model server.
+pub const MODEL_TIMEOUT_MS_MAX: u64 = 24 * 60 * 60 * 1000;
 /// One turn of a model, with every try.
 pub const MODEL_TOTAL_TIMEOUT_MS: u64 = 1_800_000;
 /// An image in a result that a model is shown, in base64: what the providers take at most.

@@ -9,6 +9,7 @@ use tollgate_guard::redact::Redactor;
 use tollgate_types::{BoxFuture, Secret, Summarize};
 use tollgate_wire::lower::GeminiSchema;
 use tollgate_wire::{Dialect, Lowered, Message, Quirks, Target, ToolChoice};
+use toml::Spanned;
 
 use crate::config::{Loaded, Model, TextOrSecret};
 
@@ -38,7 +39,7 @@ impl Summarize for Summaries {
 /// The client of a model server. Its key is fetched now, and hidden from every record from now on.
 pub(crate) async fn client(loaded: &Loaded, redactor: &Redactor, name: &str) -> Result<ModelClient, String> {
     let models = &loaded.config.models;
-    let Some(model) = models.get(name) else {
+    let Some(model) = models.get(name).map(Spanned::get_ref) else {
         let known: Vec<String> = models.keys().map(|name| format!("`{name}`")).collect();
         return Err(match known.as_slice() {
             [] => "no model is configured: add [models.default] with base_url and model to tollgate.toml".into(),
@@ -100,6 +101,7 @@ async fn configured(loaded: &Loaded, redactor: &Redactor, model: &Model) -> Resu
     config.cache = model.cache;
     config.temperature = model.temperature;
     config.stream = model.stream;
+    config.max_retries = model.max_retries;
     config.timeouts = Timeouts {
         connect: Duration::from_millis(model.connect_timeout_ms),
         first_byte: Duration::from_millis(model.first_byte_timeout_ms),

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate_agent::{ModelClient, Sessions};
+use tollgate_agent::{ModelClient, Options, Sessions};
 use tollgate_gate::{Erasing, Gate, Operator};
 use tollgate_guard::redact::Redactor;
 use tollgate_ledger::Ledger;
@@ -226,6 +226,14 @@ impl Tollgate {
     /// What the configuration asks for and could not be had.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
+    }
+
+    /// How an agent works with this model, as `[run]` of the configuration and the model's own table say.
+    ///
+    /// # Errors
+    /// When the configuration cannot be meant.
+    pub fn run_options(&self, model: &str) -> Result<Options, Error> {
+        self.loaded.run_options(model).map_err(|error| Error::Config(Box::new(error)))
     }
 
     /// The client of a configured model server. Its key is fetched now, and hidden from every record from now on.

@@ -25,7 +25,7 @@ impl Agent {
         on_event: &mut (dyn FnMut(&Event) + Send),
     ) -> Result<Vec<ResultRecord>, RunError> {
         let (said, images) = (Arc::new(self.said()), self.model.takes_images());
-        let Self { door, caller, history, options, recorder, session, .. } = self;
+        let Self { door, caller, history, options, recorder, session, spent, .. } = self;
         let mut pause = Pause::default();
         let mut slots = session.as_ref().map(Session::results).unwrap_or_default();
         slots.resize(calls.len(), None);
@@ -40,11 +40,7 @@ impl Agent {
                 };
                 let refused = refusal(at, call, &options.tool_choice, &offer.withheld);
                 if refused.is_none() {
-                    on_event(&Event::CallStarted {
-                        call_id: call.id.clone(),
-                        tool: call.name.clone(),
-                        arguments: call.arguments.clone(),
-                    });
+                    on_event(&started(call));
                 }
                 let (door, caller, session) = (&**door, &*caller, session.as_ref());
                 let mut asked =
@@ -68,12 +64,13 @@ impl Agent {
             {
                 history.push(result.message(&call.id));
                 if let (Some(recorder), None) = (recorder.as_mut(), &pause.failed) {
-                    let (call_id, tool) = (call.id.clone(), call.name.clone());
-                    let line = Line::Result { call_id, tool, result: result.clone() };
+                    let line =
+                        Line::Result { call_id: call.id.clone(), tool: call.name.clone(), result: result.clone() };
                     pause.failed = recorder.write(&line).err().map(RunError::from);
                 }
                 *slot = Some(result);
             }
+            spent.take_call(&outcome);
             on_event(&Event::CallFinished { outcome });
         }
         drop(running);
@@ -84,6 +81,11 @@ impl Agent {
         history.repair();
         Ok(slots.into_iter().map(Option::unwrap_or_default).collect())
     }
+}
+
+fn started(call: &ModelCall) -> Event {
+    let ModelCall { id, name, arguments, .. } = call.clone();
+    Event::CallStarted { call_id: id, tool: name, arguments }
 }
 
 /// What a call uses that others of its turn may use too.
@@ -151,6 +153,6 @@ impl Pause {
 
 impl Default for ResultRecord {
     fn default() -> Self {
-        Self { status: Status::Unknown, code: None, text: String::new(), images: Vec::new() }
+        Self { status: Status::Unknown, code: None, text: String::new(), images: Vec::new(), attempt: None }
     }
 }

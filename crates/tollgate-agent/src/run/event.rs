@@ -6,6 +6,8 @@ use serde::Serialize;
 use tollgate_types::{ApprovalId, Code, ErrorObject, Outcome};
 use tollgate_wire::{Finish, Turn, Usage};
 
+use super::compact::Compacted;
+use super::spent::{Exceeded, Spent};
 use crate::model::ModelError;
 use crate::record::{RecordError, ResultRecord};
 use crate::session::SessionError;
@@ -75,6 +77,11 @@ pub enum Event {
         /// Whether it failed.
         is_error: bool,
     },
+    /// The conversation is too long for the model: of what is sent something is left out. It is said again when that
+    /// changes.
+    Compacted(Compacted),
+    /// What the run spent so far: after each turn, after its calls, and before the end of the run.
+    Spent(Spent),
     /// The run is over.
     Answer {
         /// What the model says.
@@ -197,11 +204,15 @@ pub enum RunError {
         /// The tool.
         tool: String,
     },
-    /// The rounds are used up.
-    #[error("no answer after {rounds} rounds (max_turns)")]
+    /// What the run may spend is spent.
+    #[error("{what}; spent: {spent}")]
     BudgetExceeded {
-        /// How many there were.
-        rounds: u32,
+        /// The limit that is reached.
+        what: Exceeded,
+        /// What was spent.
+        spent: Box<Spent>,
+        /// What `tollgate run --resume` takes, where the run is kept in a session.
+        session: Option<String>,
     },
     /// It was stopped from outside.
     #[error("the run was stopped")]
@@ -242,8 +253,15 @@ impl From<&RunError> for ErrorObject {
             RunError::NoProgress { .. } => {
                 (Code::NoProgress, "ask in other words, or see in the record why the call does not help")
             }
-            RunError::BudgetExceeded { .. } => {
-                (Code::BudgetExceeded, "go on with another prompt, or allow more rounds")
+            RunError::BudgetExceeded { what, session, .. } => {
+                let option = what.option();
+                let hint = match session {
+                    Some(session) => {
+                        format!("`tollgate run --resume {session}` goes on with as much again; `{option}` allows more")
+                    }
+                    None => format!("go on with another prompt, or allow more with `{option}`"),
+                };
+                return Self::new(Code::BudgetExceeded, error.to_string()).with_hint(hint);
             }
             RunError::Cancelled => return Self::new(Code::Cancelled, error.to_string()),
         };

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
+use tollgate_catalog::nearest;
 use tollgate_guard::redact::Redactor;
 use tollgate_store::{SessionMeta, Store, StoreError};
 use tollgate_types::{Caller, Clock, limits, uuid_v7};
 
-use super::show::{self, Listed, Shown};
+use super::export::{self, ExportForm};
+use super::show::{Listed, Shown};
 use super::{Session, SessionError};
 
 /// The sessions of one data folder.
@@ -113,14 +115,14 @@ impl Sessions {
         Shown::new(meta, steps)
     }
 
-    /// One session as the lines of a recording, which [`Replay`](crate::Replay) reads.
+    /// One session as lines for other programs.
     ///
     /// # Errors
     /// When there is none, it does not read, or the store fails.
-    pub async fn export(&self, wanted: &str) -> Result<Vec<String>, SessionError> {
+    pub async fn export(&self, wanted: &str, form: ExportForm) -> Result<Vec<String>, SessionError> {
         let meta = self.find(wanted).await?;
         let steps = self.store.steps(&meta.id).await?;
-        show::recording(&meta.id, &steps)
+        export::lines(&meta, &steps, form)
     }
 
     /// Copies a session up to its turn number `turn`, from one; to the last one that is whole if unset.
@@ -153,10 +155,29 @@ impl Sessions {
         if !is_uuid(wanted) {
             check(wanted)?;
         }
-        if !self.store.exists() {
-            return Err(StoreError::NotFound(format!("no session is named `{wanted}` or has this id")).into());
-        }
-        Ok(self.store.session(wanted).await?)
+        let why = match self.store.exists() {
+            true => match self.store.session(wanted).await {
+                Err(StoreError::NotFound(why)) => why,
+                found => return Ok(found?),
+            },
+            false => format!("no session is named `{wanted}` or has this id"),
+        };
+        Err(SessionError::Unknown { why, near: self.near(wanted).await? })
+    }
+
+    /// What may have been meant: names like it, and ids that begin or end like it.
+    async fn near(&self, wanted: &str) -> Result<Vec<String>, SessionError> {
+        const CHARS: usize = 4;
+        let listed = self.list().await?;
+        let mut near = nearest(wanted, listed.iter().filter_map(|session| session.name.as_deref()));
+        let beginning: String = wanted.chars().take(CHARS).collect();
+        let ids = listed.iter().map(|session| &session.id).filter(|id| {
+            let end = id.chars().skip(id.len() - CHARS).collect::<String>();
+            wanted.len() >= CHARS && (id.starts_with(&beginning) || wanted.ends_with(&end))
+        });
+        near.extend(ids.cloned());
+        near.truncate(limits::SUGGESTIONS_MAX);
+        Ok(near)
     }
 }
 

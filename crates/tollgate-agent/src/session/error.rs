@@ -3,6 +3,8 @@
 use tollgate_store::StoreError;
 use tollgate_types::{Code, limits};
 
+use crate::run::React;
+
 /// Why a session cannot be begun, read or gone on with.
 #[derive(Debug, thiserror::Error)]
 pub enum SessionError {
@@ -15,6 +17,14 @@ pub enum SessionError {
     BadName {
         /// What was given.
         given: String,
+    },
+    /// No session answers to it, or several do.
+    #[error("{why}")]
+    Unknown {
+        /// What was given, and what is wrong with it.
+        why: String,
+        /// Names and ids that may have been meant.
+        near: Vec<String>,
     },
     /// Another process works in it.
     #[error("{0}")]
@@ -42,6 +52,12 @@ pub enum SessionError {
         session: String,
         /// What.
         what: String,
+    },
+    /// A search would go back in it.
+    #[error("session `{session}` keeps turns that follow each other, and the strategy goes back")]
+    OneLine {
+        /// Which session.
+        session: String,
     },
     /// Nothing was said, so there is nothing to go on with.
     #[error("nothing was said in session `{session}` yet")]
@@ -77,9 +93,12 @@ impl SessionError {
             Self::InUse(_) => Code::Conflict,
             Self::Store(StoreError::Limit(_)) => Code::BudgetExceeded,
             Self::NotYours { .. } => Code::Denied,
-            Self::BadName { .. } | Self::Other { .. } | Self::Unanswered { .. } | Self::Empty { .. } => {
-                Code::InvalidArguments
-            }
+            Self::BadName { .. }
+            | Self::Unknown { .. }
+            | Self::Other { .. }
+            | Self::Unanswered { .. }
+            | Self::OneLine { .. }
+            | Self::Empty { .. } => Code::InvalidArguments,
             Self::Store(StoreError::NotFound(_) | StoreError::Conflict(_)) => Code::InvalidArguments,
             Self::Broken { .. } | Self::Unwritable(_) | Self::NotOpen | Self::Store(_) => Code::AuditUnavailable,
         }
@@ -97,6 +116,11 @@ impl SessionError {
             Self::Unanswered { session, .. } => {
                 format!("go on first, without a prompt: `tollgate run --resume {session}`")
             }
+            Self::Unknown { near, .. } if near.is_empty() => "`tollgate sessions list` shows those there are".into(),
+            Self::Unknown { near, .. } => {
+                format!("did you mean `{}`? `tollgate sessions list` shows those there are", near.join("` or `"))
+            }
+            Self::OneLine { .. } => format!("`--strategy {}` goes forward only", React::NAME),
             Self::Empty { session } => format!("say something: `tollgate run --resume {session} \"…\"`"),
             Self::Store(StoreError::Limit(_)) => {
                 "begin another session, or copy the beginning of this one: `tollgate sessions fork`".into()

@@ -1,11 +1,12 @@
-//! Sessions to look at: as a list, step by step, and as the lines of a recording.
+//! Sessions to look at: as a list, and step by step.
 
 use serde::Serialize;
 use tollgate_store::{SessionMeta, SessionSummary, Step, StepKind};
 use tollgate_types::ApprovalId;
+use tollgate_wire::Usage;
 
 use super::SessionError;
-use crate::record::{Header, Line, ResultRecord, VERSION};
+use crate::record::{Line, ResultRecord};
 
 /// A session in a list.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -99,6 +100,8 @@ pub enum ShownStep {
     Prompt {
         /// The text.
         text: String,
+        /// How the answer was looked for.
+        strategy: String,
     },
     /// What the model says.
     Turn {
@@ -108,6 +111,8 @@ pub enum ShownStep {
         text: String,
         /// The calls it asks for.
         calls: Vec<ShownCall>,
+        /// Its tokens, where the server said them.
+        usage: Option<Usage>,
     },
 }
 
@@ -132,7 +137,7 @@ impl Shown {
         let mut turns = 0_u32;
         for step in &steps {
             match read(&meta.id, step)? {
-                Line::Run { prompt, .. } => shown.push(ShownStep::Prompt { text: prompt }),
+                Line::Run { prompt, strategy, .. } => shown.push(ShownStep::Prompt { text: prompt, strategy }),
                 Line::Turn { turn, .. } => {
                     turns += 1;
                     let kept = step.calls.iter().zip(results(&meta.id, step)?);
@@ -143,7 +148,8 @@ impl Shown {
                         approval: stored.approval.clone(),
                         result,
                     });
-                    shown.push(ShownStep::Turn { turn: turns, text: turn.text, calls: calls.collect() });
+                    let (calls, usage) = (calls.collect(), turn.usage);
+                    shown.push(ShownStep::Turn { turn: turns, text: turn.text, calls, usage });
                 }
                 Line::Result { .. } | Line::Answer { .. } => {}
             }
@@ -178,26 +184,4 @@ pub(super) fn results(session: &str, step: &Step) -> Result<Vec<Option<ResultRec
         step: step.seq,
         why: error.to_string(),
     })
-}
-
-/// The lines of a recording. A call without an outcome has no line.
-pub(super) fn recording(session: &str, steps: &[Step]) -> Result<Vec<String>, SessionError> {
-    let text = |line: serde_json::Result<String>| line.map_err(|error| SessionError::Unwritable(error.to_string()));
-    let mut lines = vec![text(serde_json::to_string(&Header { tollgate_recording: VERSION }))?];
-    for step in steps {
-        let line = read(session, step)?;
-        lines.push(text(serde_json::to_string(&line))?);
-        let Line::Turn { turn, .. } = line else { continue };
-        if turn.calls.is_empty() {
-            lines.push(text(serde_json::to_string(&Line::Answer { text: turn.text }))?);
-            continue;
-        }
-        for (call, result) in turn.calls.into_iter().zip(results(session, step)?) {
-            if let Some(result) = result {
-                let line = Line::Result { call_id: call.id, tool: call.name, result };
-                lines.push(text(serde_json::to_string(&line))?);
-            }
-        }
-    }
-    Ok(lines)
 }

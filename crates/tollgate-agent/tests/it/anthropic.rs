@@ -119,7 +119,7 @@ async fn a_paused_turn_goes_on_within_the_rounds() {
     let answers = ask(&door, config(&server), options, &["which tea?", "more", "forget it"]).await;
     assert_eq!(answers[0].as_ref().unwrap().text, "green");
     assert_eq!(answers[0].as_ref().unwrap().finish, Finish::Stop);
-    assert!(matches!(answers[1], Err(RunError::BudgetExceeded { rounds: 2 })), "{:?}", answers[1]);
+    assert!(matches!(answers[1], Err(RunError::BudgetExceeded { .. })), "{:?}", answers[1]);
     assert_eq!(answers[2].as_ref().unwrap().text, "never mind");
     server.assert_clean();
     let requests = server.requests();

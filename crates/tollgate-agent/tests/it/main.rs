@@ -5,6 +5,7 @@
 mod anthropic;
 mod door;
 mod gemini;
+mod limits;
 mod model;
 mod recording;
 mod run;

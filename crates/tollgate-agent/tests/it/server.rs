@@ -104,6 +104,13 @@ pub(crate) fn json_reply(message: Value, finish: &str) -> Reply {
     http("200 OK", "content-type: application/json\r\n", &body.to_string())
 }
 
+/// The same without a word about tokens.
+pub(crate) fn says_nothing_of_tokens(text: &str) -> Reply {
+    let message = json!({"role": "assistant", "content": text});
+    let body = json!({"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]});
+    http("200 OK", "content-type: application/json\r\n", &body.to_string())
+}
+
 pub(crate) fn says(text: &str) -> Reply {
     json_reply(json!({"role": "assistant", "content": text}), "stop")
 }

@@ -16,7 +16,7 @@ use serde_json::Value;
 use tollgate::ledger::{self, ErasedRecords, LedgerError, Record, Report, Trust};
 use tollgate::{Tollgate, Verdict, limits};
 
-pub(super) use query::attempt;
+pub(super) use query::{attempt, short};
 
 use super::{configuration, open_quietly, unhurried, user};
 use crate::args::{AuditAction, FilterArgs, Format, Global, VerdictArg};

@@ -4,6 +4,7 @@ use std::io::IsTerminal;
 
 use tollgate::agent::{Listed, Shown, ShownCall, ShownStep};
 
+use super::audit::short;
 use super::{configuration, open};
 use crate::args::{Format, Global, SessionsAction};
 use crate::failure::Failure;
@@ -32,8 +33,8 @@ pub(crate) async fn run(global: &Global, action: SessionsAction) -> Result<u8, F
                 }
             }
         }
-        SessionsAction::Export { session } => {
-            for line in desk.export(&session).await? {
+        SessionsAction::Export { session, form } => {
+            for line in desk.export(&session, form.into()).await? {
                 output::line(&line)?;
             }
         }
@@ -75,11 +76,13 @@ fn show(global: &Global, session: &Shown) -> Result<(), Failure> {
     }
     for step in &session.steps {
         match step {
-            ShownStep::Prompt { text: prompt } => {
+            ShownStep::Prompt { text: prompt, .. } => {
                 text.push_str(&style(Style::Bold, &format!("\n› {}\n", visible(prompt)), is_terminal));
             }
-            ShownStep::Turn { turn, text: said, calls } => {
-                text.push_str(&style(Style::Dim, &format!("\nturn {turn}\n"), is_terminal));
+            ShownStep::Turn { turn, text: said, calls, usage } => {
+                let tokens = usage.map(|usage| format!(" · {} + {} tokens", usage.input_tokens, usage.output_tokens));
+                let head = format!("\nturn {turn}{}\n", tokens.unwrap_or_default());
+                text.push_str(&style(Style::Dim, &head, is_terminal));
                 if !said.is_empty() {
                     text.push_str(&format!("{}\n", visible(said)));
                 }
@@ -87,12 +90,22 @@ fn show(global: &Global, session: &Shown) -> Result<(), Failure> {
             }
         }
     }
+    if session.steps.iter().any(|step| matches!(step, ShownStep::Turn { calls, .. } if !calls.is_empty())) {
+        text.push_str(&style(
+            Style::Dim,
+            &format!("\nevery attempt: tollgate audit query --session {}\n", session.id),
+            is_terminal,
+        ));
+    }
     output::out(&text)
 }
 
 fn shown(call: &ShownCall) -> String {
     let came = match (&call.result, &call.approval) {
-        (Some(result), _) => format!("{}: {}", result.status.as_str(), visible(&result.text)),
+        (Some(result), _) => {
+            let attempt = result.attempt.as_ref().map(|attempt| format!(" (attempt {})", short(attempt.as_str())));
+            format!("{}{}: {}", result.status.as_str(), attempt.unwrap_or_default(), visible(&result.text))
+        }
         (None, Some(approval)) => format!("waits for approval {approval}"),
         (None, None) => "no outcome is known".to_owned(),
     };

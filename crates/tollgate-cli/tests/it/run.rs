@@ -6,7 +6,10 @@ use tollgate_testkit::model::{ModelServer, Step};
 use crate::shop::{Done, Shop};
 
 fn config(server: &ModelServer) -> String {
-    format!("[models.default]\nbase_url = \"{}\"\nmodel = \"scripted\"\nidle_timeout_ms = 500\n", server.base_url())
+    format!(
+        "[models.default]\nbase_url = \"{}\"\nmodel = \"scripted\"\nfirst_byte_timeout_ms = 500\nidle_timeout_ms = 500\n",
+        server.base_url()
+    )
 }
 
 async fn run(shop: &Shop, args: &[&str]) -> Done {
@@ -100,11 +103,11 @@ async fn a_recording_is_replayed_without_a_model() {
     drop(server);
     let same = run(&shop, &["--format", "text", "run", "--replay", "run.jsonl"]).await;
     assert_eq!(same.code, 0, "{} {}", same.stdout, same.stderr);
-    assert!(same.stdout.contains("42 left"));
+    assert_eq!(same.stdout, "42 left\n", "the answer and nothing else");
     std::fs::write(shop.path().join("stock.txt"), "7\n").unwrap();
     let other = run(&shop, &["--format", "text", "run", "--replay", "run.jsonl"]).await;
     assert_eq!(other.code, 1);
-    assert!(other.stdout.contains("recorded: 42") && other.stdout.contains("now:      7"), "{}", other.stdout);
+    assert!(other.stderr.contains("recorded: 42") && other.stderr.contains("now:      7"), "{}", other.stderr);
     std::fs::write(shop.path().join("broken.jsonl"), "{\"tollgate_recording\":1}\nnonsense\n").unwrap();
     let broken = run(&shop, &["run", "--replay", "broken.jsonl"]).await;
     assert!(broken.code == 2 && broken.stderr.contains("broken.jsonl:2"), "{}", broken.stderr);

@@ -78,8 +78,8 @@ impl From<CountedBy> for Per {
     }
 }
 
-/// A period as it is written, such as `10s`.
-pub(super) fn period(text: &str) -> Option<Duration> {
+/// A period as it is written, such as `10s`: 1 ms to 31 days.
+pub fn period(text: &str) -> Option<Duration> {
     let parsed = || text.parse::<SignedDuration>().ok().and_then(|period| Duration::try_from(period).ok());
     // A duration of the clock knows no days.
     let period = age(text).or_else(parsed);

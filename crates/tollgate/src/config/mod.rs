@@ -8,11 +8,13 @@ mod error;
 mod fault;
 mod find;
 mod limit;
+mod model;
 mod page;
 mod policy;
 mod redact;
 mod resilience;
 mod results;
+mod run;
 mod secret;
 mod telemetry;
 
@@ -21,8 +23,7 @@ use std::path::{Path, PathBuf};
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use tollgate_types::{Language, Permission, Resilience, Risk, ToolDefinition, limits};
-use tollgate_wire::Dialect;
+use tollgate_types::{Language, Resilience, ToolDefinition};
 use toml::Spanned;
 
 pub use approvals::{ApprovalWebhook, Approvals};
@@ -31,11 +32,13 @@ pub use budget::{Budget, BudgetPer};
 pub use data::{Database, DatabaseKind, Engine, Search};
 pub use error::ConfigError;
 pub use find::{Found, find};
-pub use limit::{CountedBy, Limit};
+pub use limit::{CountedBy, Limit, period};
+pub use model::{Api, CallIds, HostedTool, Model, Price};
 pub use page::{json_schema, page};
 pub use policy::PolicyFile;
 pub use redact::{Redact, RedactExamples, RedactProfile, RedactRule};
 pub use results::Results;
+pub use run::{Compaction, Run};
 pub use secret::{SecretSource, TextOrSecret};
 pub use telemetry::{Level, Logs, Telemetry};
 
@@ -88,7 +91,11 @@ pub struct Config {
     /// How long whole results are kept, and how many.
     pub results: Results,
     /// Model servers; `default` is used unless `--model` names another.
-    pub models: BTreeMap<String, Model>,
+    #[schemars(with = "BTreeMap<String, Model>")]
+    pub models: BTreeMap<String, Spanned<Model>>,
+    /// How models work with the tools in `tollgate run`, and what one run may spend.
+    #[schemars(with = "Run")]
+    pub run: Spanned<Run>,
     /// Databases that `query_database`, `list_tables` and `describe_table` read.
     #[schemars(with = "BTreeMap<String, Database>")]
     pub databases: BTreeMap<String, Spanned<Database>>,
@@ -128,6 +135,7 @@ impl Default for Config {
             telemetry: Spanned::new(0..0, Telemetry::default()),
             results: Results::default(),
             models: BTreeMap::new(),
+            run: Spanned::new(0..0, Run::default()),
             databases: BTreeMap::new(),
             search: None,
             tool: Vec::new(),
@@ -148,177 +156,6 @@ pub struct Server {
 impl Default for Server {
     fn default() -> Self {
         Self { bind: "127.0.0.1:7373".into() }
-    }
-}
-
-/// `[models.NAME]`.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Model {
-    /// The dialect.
-    #[serde(default)]
-    pub api: Api,
-    /// Up to and without the dialect's own path: `/chat/completions`, `/responses`, `/messages` or `/models`.
-    pub base_url: String,
-    /// The model's name on that server.
-    pub model: String,
-    /// The key, never itself: `{ env = "NAME" }`, `{ file = "PATH" }` or `{ command = ["PROGRAM", …] }`.
-    #[serde(default)]
-    pub api_key: Option<SecretSource>,
-    /// More headers.
-    #[serde(default)]
-    pub headers: BTreeMap<String, TextOrSecret>,
-    /// The most tokens of one answer. Unsaid, the server decides; `anthropic`, which wants a number, is told 8192.
-    #[serde(default)]
-    pub max_tokens: Option<u32>,
-    /// Whether the server shall keep each request for the next one, which then costs less (`anthropic`; others do so unasked).
-    #[serde(default)]
-    pub cache: bool,
-    /// The sampling temperature.
-    #[serde(default)]
-    pub temperature: Option<f64>,
-    /// Whether it may ask for several calls at once; unsaid, the server decides.
-    #[serde(default)]
-    pub parallel_tool_calls: Option<bool>,
-    /// Whether the server is to hold the model to the schemas of tools, where it can. What it cannot is offered without.
-    #[serde(default)]
-    pub strict: bool,
-    /// Whether tools whose only input is text go out as such (OpenAI's custom tools); unsaid, with `responses` only.
-    #[serde(default)]
-    pub custom_tools: Option<bool>,
-    /// Whether Gemini is told schemas in its older form, `parameters`, as older models want.
-    #[serde(default)]
-    pub openapi_schemas: bool,
-    /// Whether it can be shown the images of a result; unsaid, with every dialect but `chat`, which has no place for them.
-    #[serde(default)]
-    pub images: Option<bool>,
-    /// Whether the server may keep its replies (`responses`); unsaid, the server decides.
-    #[serde(default)]
-    pub store: Option<bool>,
-    /// Whether to go on from the last reply that the server keeps, by its id, instead of sending the whole conversation
-    /// (`responses`). Where the server no longer has it, the whole conversation is sent.
-    #[serde(default)]
-    pub stateful: bool,
-    /// Whether the server knows only the older `functions` and `function_call` (`chat`).
-    #[serde(default)]
-    pub legacy_functions: bool,
-    /// Which ids of calls the server takes (`chat`); others are replaced by ids that fit.
-    #[serde(default)]
-    pub call_ids: CallIds,
-    /// Whether `max_tokens` is sent as `max_completion_tokens`, as newer models of OpenAI insist (`chat`).
-    #[serde(default)]
-    pub max_completion_tokens: bool,
-    /// More fields of each request's body, such as `reasoning = { effort = "low" }`. They replace none that Tollgate writes.
-    #[serde(default)]
-    #[schemars(with = "BTreeMap<String, serde_json::Value>")]
-    pub extra: serde_json::Map<String, serde_json::Value>,
-    /// Tools that the provider runs itself, by its name for them: `[models.NAME.hosted.web_search]`.
-    #[serde(default)]
-    pub hosted: BTreeMap<String, HostedTool>,
-    /// Whether answers come in pieces.
-    #[serde(default = "yes")]
-    pub stream: bool,
-    /// The longest time until there is a connection, in milliseconds.
-    #[serde(default = "connect_timeout_ms")]
-    pub connect_timeout_ms: u64,
-    /// The longest time to the head of a reply, in milliseconds: a server may have to load the model.
-    #[serde(default = "first_byte_timeout_ms")]
-    pub first_byte_timeout_ms: u64,
-    /// The longest silence within a reply, in milliseconds.
-    #[serde(default = "idle_timeout_ms")]
-    pub idle_timeout_ms: u64,
-    /// The longest time for one turn with every try, in milliseconds.
-    #[serde(default = "total_timeout_ms")]
-    pub total_timeout_ms: u64,
-}
-
-fn yes() -> bool {
-    true
-}
-
-fn connect_timeout_ms() -> u64 {
-    limits::HTTP_CONNECT_TIMEOUT_MS
-}
-
-fn first_byte_timeout_ms() -> u64 {
-    limits::MODEL_FIRST_BYTE_TIMEOUT_MS
-}
-
-fn idle_timeout_ms() -> u64 {
-    limits::MODEL_IDLE_TIMEOUT_MS
-}
-
-fn total_timeout_ms() -> u64 {
-    limits::MODEL_TOTAL_TIMEOUT_MS
-}
-
-/// `[models.NAME.hosted.TOOL]`: a tool that the provider of a model runs itself. To policy and ledger it is `hosted__TOOL`;
-/// it is offered only to roles that may use it without being asked.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct HostedTool {
-    /// The tool as the provider wants it, such as `{ type = "web_search" }`.
-    #[schemars(with = "BTreeMap<String, serde_json::Value>")]
-    pub tool: serde_json::Map<String, serde_json::Value>,
-    /// What it does to the world: `read`, `write` or `dangerous`.
-    #[serde(default = "dangerous")]
-    pub risk: Risk,
-    /// What it needs.
-    #[serde(default = "network")]
-    pub permission: Permission,
-}
-
-fn dangerous() -> Risk {
-    Risk::Dangerous
-}
-
-fn network() -> Permission {
-    Permission::Network
-}
-
-/// The dialects of model servers.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Api {
-    /// OpenAI Chat Completions and what follows it.
-    #[default]
-    Chat,
-    /// OpenAI Responses.
-    Responses,
-    /// Anthropic Messages.
-    Anthropic,
-    /// Gemini's `generateContent`.
-    Gemini,
-}
-
-impl From<Api> for Dialect {
-    fn from(api: Api) -> Self {
-        match api {
-            Api::Chat => Self::Chat,
-            Api::Responses => Self::Responses,
-            Api::Anthropic => Self::Anthropic,
-            Api::Gemini => Self::Gemini,
-        }
-    }
-}
-
-/// Which ids of calls a server takes.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum CallIds {
-    /// Whatever they are.
-    #[default]
-    Any,
-    /// Nine letters and digits, as Mistral insists.
-    Mistral,
-}
-
-impl From<CallIds> for tollgate_wire::CallIds {
-    fn from(ids: CallIds) -> Self {
-        match ids {
-            CallIds::Any => Self::Any,
-            CallIds::Mistral => Self::Mistral,
-        }
     }
 }
 
@@ -503,6 +340,7 @@ impl Loaded {
         loaded.checkpoint_idle()?;
         loaded.keeping()?;
         loaded.anchor()?;
+        loaded.run()?;
         Ok(loaded)
     }
 

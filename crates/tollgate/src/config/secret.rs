@@ -147,7 +147,7 @@ impl Loaded {
     /// The files that secrets are read from.
     pub fn secret_files(&self) -> Vec<PathBuf> {
         let config = &self.config;
-        let models = config.models.values();
+        let models = config.models.values().map(Spanned::get_ref);
         let keys = models.clone().filter_map(|model| model.api_key.as_ref());
         let headers = models.flat_map(|model| model.headers.values());
         let tools = self.tools().unwrap_or_default();

@@ -126,7 +126,7 @@ fn ended(attempt: &Attempt) -> String {
 }
 
 /// The end of an id, by which it can be asked for.
-pub(super) fn short(id: &str) -> String {
+pub(crate) fn short(id: &str) -> String {
     let from = id.chars().count().saturating_sub(ID_CHARS);
     visible(&id.chars().skip(from).collect::<String>())
 }

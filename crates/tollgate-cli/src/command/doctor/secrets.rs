@@ -38,6 +38,7 @@ pub(super) async fn examine(loaded: &Loaded) -> Vec<Finding> {
 async fn models(loaded: &Loaded) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (name, model) in &loaded.config.models {
+        let model = model.get_ref();
         let what = format!("model {name}");
         let key = match &model.api_key {
             Some(source) => source.resolve(&loaded.folder).await.err().map(|why| (why, mend(source, loaded))),

@@ -1,32 +1,62 @@
-//! Events as they come: JSON lines, or a conversation to read.
+//! Events as they come: JSON lines, or a conversation to read. To standard output goes the answer and nothing else; on a
+//! terminal also what the model says on the way there.
 
 use std::io::IsTerminal;
 
-use tollgate::agent::{Difference, Event, OpenQuestion};
+use tollgate::agent::{Compacted, Difference, Event, OpenQuestion, Spent};
 
+use super::tally;
 use crate::failure::Failure;
-use crate::output::{self, Style, err, style, visible};
+use crate::output::{self, Style, style, visible};
 
 /// What prints them.
 pub(super) struct Printer {
-    is_json: bool,
-    is_terminal: bool,
+    options: PrinterOptions,
+    /// Whether what the model says is seen as it comes.
+    is_streaming: bool,
+    is_colourful: bool,
     /// Whether the last thing printed was text without a line end.
     is_within_line: bool,
     has_streamed: bool,
+    spent: Option<Spent>,
     pub(super) failure: Option<Failure>,
 }
 
+/// How they are printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct PrinterOptions {
+    /// As JSON lines.
+    pub(super) is_json: bool,
+    /// Nothing but the answer.
+    pub(super) is_quiet: bool,
+}
+
 impl Printer {
-    pub(super) fn new(is_json: bool) -> Self {
-        let is_terminal = std::io::stdout().is_terminal();
-        Self { is_json, is_terminal, is_within_line: false, has_streamed: false, failure: None }
+    pub(super) fn new(options: PrinterOptions) -> Self {
+        Self {
+            options,
+            is_streaming: std::io::stdout().is_terminal(),
+            is_colourful: std::io::stderr().is_terminal(),
+            is_within_line: false,
+            has_streamed: false,
+            spent: None,
+            failure: None,
+        }
     }
 
     pub(super) fn print(&mut self, event: &Event) {
-        let printed = if self.is_json { output::json_hiding(event) } else { self.say(event) };
+        let printed = if self.options.is_json { output::json_hiding(event) } else { self.say(event) };
         if let Err(failure) = printed {
             self.failure.get_or_insert(failure);
+        }
+    }
+
+    /// Shows how far the run is, after so many milliseconds.
+    pub(super) fn show_progress(&self, elapsed_ms: u64) {
+        let is_seen = !self.options.is_json && !self.options.is_quiet && output::can_show_progress();
+        if is_seen && !self.is_within_line {
+            let spent = Spent { elapsed_ms: Some(elapsed_ms), ..self.spent.clone().unwrap_or_default() };
+            output::progress(&format!("⋯ {spent}"));
         }
     }
 
@@ -36,17 +66,11 @@ impl Printer {
             Event::RunResumed { session, open_calls, .. } => {
                 self.note(Style::Bold, &format!("↻ {session}: {open_calls} call(s) without an outcome"))
             }
-            Event::TextDelta { text } => {
-                self.is_within_line = !text.ends_with('\n');
-                self.has_streamed = true;
-                output::out(&visible(text))
-            }
-            Event::Turn { turn, .. } => {
-                for diagnostic in &turn.diagnostics {
-                    self.note(Style::Dim, &format!("  ({})", visible(diagnostic)))?;
-                }
-                Ok(())
-            }
+            Event::TextDelta { text } => self.stream(text),
+            Event::Turn { turn, .. } => turn
+                .diagnostics
+                .iter()
+                .try_for_each(|diagnostic| self.note(Style::Dim, &format!("  ({})", visible(diagnostic)))),
             Event::CallStarted { tool, arguments, .. } => {
                 self.has_streamed = false;
                 self.note(Style::Dim, &format!("→ {} {}", visible(tool), short(arguments)))
@@ -59,43 +83,62 @@ impl Printer {
             Event::Observed { tool, is_offered, is_error, .. } => {
                 self.note(Style::Dim, &observed(tool, *is_offered, *is_error))
             }
+            Event::Compacted(compacted) => self.note(Style::Yellow, &left_out(compacted)),
+            Event::Spent(spent) => {
+                self.spent = Some(spent.clone());
+                Ok(())
+            }
             Event::Answer { text, .. } => {
                 if !self.has_streamed {
                     output::out(&visible(text))?;
                     self.is_within_line = !text.ends_with('\n');
                 }
-                self.end_line()
-            }
-            Event::Difference(difference) => {
-                let ResultTexts { then, now } = texts(difference);
-                self.note(
-                    Style::Yellow,
-                    &format!(
-                        "≠ {} ({})\n  recorded: {then}\n  now:      {now}",
-                        visible(&difference.tool),
-                        difference.call_id
-                    ),
-                )
-            }
-            Event::Paused { session, waiting } => {
                 self.end_line()?;
-                let text = paused(session, waiting);
-                err(&style(Style::Yellow, &text, std::io::stderr().is_terminal()));
-                Ok(())
+                self.sum_up()
+            }
+            Event::Difference(difference) => self.note(Style::Yellow, &differs(difference)),
+            Event::Paused { session, waiting } => {
+                self.sum_up()?;
+                self.say_anyway(Style::Yellow, &paused(session, waiting))
             }
             Event::Error { error } => {
-                self.end_line()?;
+                self.sum_up()?;
                 let hint = error.hint.as_ref().map(|hint| format!("\nhint: {}", visible(hint))).unwrap_or_default();
-                let text = format!("{}: {}{hint}\n", error.error, visible(&error.message));
-                err(&style(Style::Red, &text, std::io::stderr().is_terminal()));
-                Ok(())
+                self.say_anyway(Style::Red, &format!("{}: {}{hint}\n", error.error, visible(&error.message)))
             }
+        }
+    }
+
+    /// What the model says, where somebody sees it as it comes. Elsewhere only the answer is wanted.
+    fn stream(&mut self, text: &str) -> Result<(), Failure> {
+        if !self.is_streaming {
+            return Ok(());
+        }
+        self.is_within_line = !text.ends_with('\n');
+        self.has_streamed = true;
+        output::out(&visible(text))
+    }
+
+    /// The calls and what the run took, once it asked the model.
+    fn sum_up(&mut self) -> Result<(), Failure> {
+        match self.spent.take().filter(|spent| spent.rounds > 0) {
+            Some(spent) => self.note(Style::Dim, tally::page(&spent).trim_end()),
+            None => Ok(()),
         }
     }
 
     fn note(&mut self, colour: Style, text: &str) -> Result<(), Failure> {
         self.end_line()?;
-        output::line(&style(colour, text, self.is_terminal))
+        if !self.options.is_quiet {
+            output::aside(&format!("{}\n", style(colour, text, self.is_colourful)));
+        }
+        Ok(())
+    }
+
+    fn say_anyway(&mut self, colour: Style, text: &str) -> Result<(), Failure> {
+        self.end_line()?;
+        output::aside(&style(colour, text, self.is_colourful));
+        Ok(())
     }
 
     fn end_line(&mut self) -> Result<(), Failure> {
@@ -109,20 +152,26 @@ fn observed(tool: &str, is_offered: bool, is_error: bool) -> String {
     format!("{mark} {} ran at the provider{offered}", visible(tool))
 }
 
+fn left_out(compacted: &Compacted) -> String {
+    let Compacted { results, turns, tokens_before, tokens, tokens_max, source, why } = compacted;
+    let source = source.as_str();
+    let why = why.as_ref().map(|why| format!("; still more than {tokens_max}: {why}")).unwrap_or_default();
+    format!(
+        "⋯ the conversation has {tokens_before} tokens ({source}): {results} result(s) are shortened and {turns} turn(s) left \
+         out, {tokens} tokens are sent{why}"
+    )
+}
+
+fn differs(difference: &Difference) -> String {
+    let (then, now) = (short(&difference.recorded.text), short(&difference.actual.text));
+    format!("≠ {} ({})\n  recorded: {then}\n  now:      {now}", visible(&difference.tool), difference.call_id)
+}
+
 fn paused(session: &str, waiting: &[OpenQuestion]) -> String {
     let lines = waiting.iter().map(|one| {
         format!("  tollgate approvals approve {}    {}, until {}\n", one.approval, visible(&one.tool), one.expires)
     });
     format!("waits for a human:\n{}then go on with:\n  tollgate run --resume {session}\n", lines.collect::<String>())
-}
-
-struct ResultTexts {
-    then: String,
-    now: String,
-}
-
-fn texts(difference: &Difference) -> ResultTexts {
-    ResultTexts { then: short(&difference.recorded.text), now: short(&difference.actual.text) }
 }
 
 /// One line of at most 160 characters.

@@ -1,6 +1,6 @@
 //! Finding, showing, copying and exporting sessions, and what is never in one.
 
-use serde_json::json;
+use serde_json::{Value, json};
 use tollgate_testkit::model::Step;
 
 use super::{House, config, last_event, note};
@@ -53,10 +53,95 @@ async fn a_conversation_goes_on_is_copied_and_shown() {
     let id = listed[1]["id"].as_str().unwrap();
     let end: String = id.chars().skip(24).collect();
     let shown = house.expect(&["--format", "text", "sessions", "show", &end], 0).await.stdout;
-    for part in ["› 还有多少？", "turn 2", "→ read_file {\"path\":\"stock.txt\"}", "done: ", "second"] {
+    for part in ["› 还有多少？", "turn 2", "→ read_file {\"path\":\"stock.txt\"}", "done (attempt ", "second"]
+    {
         assert!(shown.contains(part), "{part}: {shown}");
     }
     house.server.assert_clean();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_is_not_there_or_is_busy_is_told() {
+    let house = House::with(vec![Step::text("one"), Step::text("two"), Step::hang()]).await;
+    house.expect(&["run", "a", "--session", "stock-berlin"], 0).await;
+    house.expect(&["run", "b", "--session", "stock-beijing"], 0).await;
+    let listed = house.expect(&["sessions", "list"], 0).await.json();
+    let id = listed[0]["id"].as_str().unwrap().to_owned();
+    let mistyped = format!("{}0000", id.chars().take(32).collect::<String>());
+    for (wanted, near) in
+        [("stock-berln", "`stock-berlin`"), ("Stock_Beijing", "`stock-beijing`"), (mistyped.as_str(), id.as_str())]
+    {
+        for args in [["sessions", "show", wanted], ["run", "--resume", wanted], ["sessions", "export", wanted]] {
+            let done = house.expect(&args, 2).await;
+            assert!(
+                done.stderr.contains("no session is named") && done.stderr.contains("did you mean"),
+                "{}",
+                done.stderr
+            );
+            let said = done.stderr.split_whitespace().collect::<String>().replace('│', "");
+            assert!(said.contains(near), "{near}: {}", done.stderr);
+        }
+    }
+    let nothing = house.expect(&["sessions", "show", "inventory"], 2).await;
+    assert!(!nothing.stderr.contains("did you mean") && nothing.stderr.contains("sessions list"), "{}", nothing.stderr);
+
+    let mut busy = house.shop.start(&["run", "c", "--session", "stock-berlin"]);
+    house.server.wait_for_requests(3).await;
+    let refused = house.expect(&["run", "--resume", "stock-berlin"], 3).await;
+    let whose = format!("another process (number {}) works in session", busy.id());
+    let said = refused.stderr.split_whitespace().collect::<Vec<_>>().join(" ").replace("│ ", "");
+    assert!(said.contains(&whose) && said.contains("sessions fork"), "{}", refused.stderr);
+    house.expect(&["sessions", "show", "stock-berlin"], 0).await;
+    busy.kill().unwrap();
+    tokio::task::spawn_blocking(move || busy.wait().unwrap()).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_export_is_messages_or_the_whole_record() {
+    let script = vec![
+        Step::calls([("c1", "read_file", json!({"path": "stock.txt"}))]).with_text("I look"),
+        Step::text("四十二"),
+        note("c2", "x"),
+    ];
+    let house = House::with(script).await;
+    std::fs::write(house.shop.path().join("stock.txt"), "42\n").unwrap();
+    house.expect(&["run", "how many?", "--session", "s1", "--system", "be brief"], 0).await;
+    house.expect(&["run", "note it", "--resume", "s1"], 4).await;
+
+    let lines = house.expect(&["sessions", "export", "s1", "--as", "messages"], 0).await.stdout;
+    let messages: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let roles: Vec<&str> = messages.iter().map(|message| message["role"].as_str().unwrap()).collect();
+    assert_eq!(roles, ["system", "user", "assistant", "tool", "assistant", "user", "assistant", "tool"]);
+    assert_eq!((&messages[2]["content"], &messages[2]["tool_calls"][0]["id"]), (&json!("I look"), &json!("c1")));
+    assert_eq!((&messages[3]["tool_call_id"], &messages[4]["content"]), (&json!("c1"), &json!("四十二")));
+    assert!(messages[7]["content"].as_str().unwrap().contains("outcome_unknown"), "{}", messages[7]);
+    assert_eq!(
+        messages[..6],
+        house.server.requests()[2]["messages"].as_array().unwrap()[..],
+        "as the model was sent them"
+    );
+
+    let record = house.expect(&["sessions", "export", "s1", "--as", "record"], 0).await.json();
+    assert_eq!(
+        (&record["tollgate_session"], &record["name"], &record["system"]),
+        (&json!(1), &json!("s1"), &json!("be brief"))
+    );
+    assert_eq!((&record["caller"]["subject"], &record["steps"][0]["strategy"]), (&json!("bob"), &json!("react")));
+    let read = &record["steps"][1];
+    assert_eq!((&read["seq"], &read["event"], &read["usage"]["input_tokens"]), (&json!(2), &json!("turn"), &json!(20)));
+    let attempt = read["outcomes"][0]["result"]["attempt"].as_str().unwrap();
+    let finished = house.shop.ledger().into_iter().map(|line| serde_json::from_str::<Value>(&line).unwrap());
+    assert!(finished.into_iter().any(|line| line["attempt"] == attempt && line["call_id"] == "c1"), "{attempt}");
+    let open = &record["steps"][4]["outcomes"][0];
+    assert!(open["approval"].is_string() && open["result"].is_null() && open["idempotency_key"].is_string(), "{open}");
+
+    let shown = house.expect(&["--format", "text", "sessions", "show", "s1"], 0).await.stdout;
+    let end: String = attempt.chars().skip(24).collect();
+    for part in [format!("done (attempt {end}): 42"), "turn 1 · 20 + 10 tokens".into(), "audit query --session".into()]
+    {
+        assert!(shown.contains(&part), "{part}: {shown}");
+    }
+    house.expect(&["audit", "show", &end], 0).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

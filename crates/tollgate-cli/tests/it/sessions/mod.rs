@@ -4,6 +4,7 @@ mod approval;
 mod book;
 mod fallback;
 mod kill;
+mod spending;
 
 use serde_json::{Value, json};
 use tollgate_testkit::model::{ModelServer, Step};

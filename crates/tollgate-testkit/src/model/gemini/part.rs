@@ -96,11 +96,11 @@ fn check(part: &Part<'_>, place: &str) -> Result<(), String> {
             only(fields, &["id", "name", "response", "parts", "willContinue", "scheduling"], place)?;
             name(fields, place)?;
             let response = fields.get("response").and_then(Value::as_object).filter(|response| !response.is_empty());
-            let images = fields.get("parts").and_then(Value::as_array).into_iter().flatten();
+            let mut images = fields.get("parts").and_then(Value::as_array).into_iter().flatten();
             let is_blob = |part: &Value| one(part, place).is_ok_and(|part| part.kind == Kind::Blob);
             match response {
                 None => Err(format!("{place} has no `response`")),
-                Some(_) if images.map(is_blob).all(|is_blob| is_blob) => Ok(()),
+                Some(_) if images.all(is_blob) => Ok(()),
                 Some(_) => Err(format!("{place} has a part that is no data")),
             }
         }
