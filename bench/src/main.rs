@@ -1,7 +1,7 @@
 //! Measures what the gate costs, as ratios from one run, on the disk that holds `--folder`; with `--policy` only what a
 //! decision costs, with `--redaction` only what redaction does, with `--shaping` only what shaping results does, with
-//! `--failure` only what protection from failures costs, with `--lowering` only what the tools of a request cost. A terminal
-//! gets tables, a pipe JSON lines.
+//! `--failure` only what protection from failures costs, with `--lowering` only what the tools of a request cost,
+//! with `--repair` only what reading arguments does. A terminal gets tables, a pipe JSON lines.
 //!
 //! ```text
 //! cargo run --release -p tollgate-bench -- --tollgate target/release/tollgate [--folder DIR] [--markdown]
@@ -10,6 +10,7 @@
 //! cargo run --release -p tollgate-bench -- --failure [--folder DIR]
 //! cargo run --release -p tollgate-bench -- --shaping
 //! cargo run --release -p tollgate-bench -- --lowering
+//! cargo run --release -p tollgate-bench -- --repair
 //! ```
 
 #![expect(clippy::print_stdout, reason = "its output is its purpose")]
@@ -24,6 +25,7 @@ mod policy;
 mod process;
 mod proof;
 mod redact;
+mod repair;
 mod shape;
 mod stats;
 
@@ -38,8 +40,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut tollgate = None;
     let mut is_markdown = std::io::stdout().is_terminal();
     let (mut is_policy, mut page) = (false, None);
-    let (mut is_redaction_only, mut is_failure_only, mut is_shaping_only) = (false, false, false);
-    let mut is_lowering_only = false;
+    let mut is_failure_only = false;
+    let mut part: Option<fn() -> Vec<Row>> = None;
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
         match word.as_str() {
@@ -48,10 +50,11 @@ fn main() -> Result<(), Box<dyn Error>> {
             "--markdown" => is_markdown = true,
             "--policy" => is_policy = true,
             "--page" => page = Some(PathBuf::from(words.next().ok_or("--page takes a file")?)),
-            "--redaction" => is_redaction_only = true,
             "--failure" => is_failure_only = true,
-            "--lowering" => is_lowering_only = true,
-            "--shaping" => is_shaping_only = true,
+            "--redaction" => part = Some(redact::measure),
+            "--lowering" => part = Some(lower::measure),
+            "--shaping" => part = Some(shape::measure),
+            "--repair" => part = Some(repair::measure),
             other => return Err(format!("no option is named `{other}`").into()),
         }
     }
@@ -61,20 +64,16 @@ fn main() -> Result<(), Box<dyn Error>> {
     if is_failure_only {
         return told(&failures(&folder)?, is_markdown);
     }
-    if is_shaping_only {
-        return told(&shape::measure(), is_markdown);
-    }
-    if is_lowering_only {
-        return told(&lower::measure(), is_markdown);
+    if let Some(measure) = part {
+        return told(&measure(), is_markdown);
     }
     let mut rows = redact::measure();
-    if !is_redaction_only {
-        rows.push(batch::measure());
-        rows.extend(shape::measure());
-        rows.extend(lower::measure());
-        rows.extend(calls(&folder, tollgate.as_deref())?);
-        rows.extend(failures(&folder)?);
-    }
+    rows.push(batch::measure());
+    rows.extend(shape::measure());
+    rows.extend(lower::measure());
+    rows.extend(repair::measure());
+    rows.extend(calls(&folder, tollgate.as_deref())?);
+    rows.extend(failures(&folder)?);
     told(&rows, is_markdown)
 }
 

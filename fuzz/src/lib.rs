@@ -10,28 +10,34 @@
 
 mod canonical;
 mod frame;
+mod history;
 mod ledger;
 mod proof;
 mod redact;
+mod repair;
 mod wire;
 
 pub use canonical::canonical;
 pub use frame::frame;
+pub use history::history;
 pub use ledger::ledger;
 pub use proof::{fixture, proof};
 pub use redact::redact;
+pub use repair::repair;
 pub use wire::wire;
 
 /// A target.
 pub type Target = fn(&[u8]);
 
 /// Every target, by the name of its corpus.
-pub const TARGETS: [(&str, Target); 6] = [
+pub const TARGETS: [(&str, Target); 8] = [
     ("canonical", canonical),
     ("frame", frame),
+    ("history", history),
     ("ledger", ledger),
     ("proof", proof),
     ("redact", redact),
+    ("repair", repair),
     ("wire", wire),
 ];
 

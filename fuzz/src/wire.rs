@@ -1,29 +1,11 @@
-//! What models send: JSON in need of repair, and streams in any pieces.
+//! What models send: streams in any pieces.
 
-use serde_json::Value;
-use tollgate_wire::{Dialect, Names, Sse, Stream, repair};
+use tollgate_wire::{Dialect, Names, Sse, Stream};
 
-/// The first byte says what the rest is, the second where a stream is cut in two.
+/// The first byte is left over, the second says where the stream is cut in two.
 pub fn wire(data: &[u8]) {
-    let [how, cut, rest @ ..] = data else { return };
-    match how % 2 {
-        0 => arguments(rest),
-        _ => stream(rest, usize::from(*cut)),
-    }
-}
-
-fn arguments(data: &[u8]) {
-    let Ok(text) = std::str::from_utf8(data) else { return };
-    let parsed = repair::arguments(text);
-    if let Ok(value @ Value::Object(_)) = repair::strict(text) {
-        let parsed = parsed.as_ref().unwrap_or_else(|fault| panic!("strict JSON is refused: {fault}"));
-        assert_eq!((&parsed.value, parsed.repairs.len()), (&value, 0), "strict JSON is mended: {text}");
-    }
-    if let Ok(parsed) = parsed {
-        assert!(parsed.value.is_object());
-        let again = repair::arguments(&parsed.value.to_string()).unwrap();
-        assert_eq!((again.value, again.repairs.len()), (parsed.value, 0), "what was mended needs it again: {text}");
-    }
+    let [_, cut, rest @ ..] = data else { return };
+    stream(rest, usize::from(*cut));
 }
 
 fn events(pieces: &[&[u8]]) -> (Vec<Vec<u8>>, bool) {

@@ -7,7 +7,9 @@ mod bounds;
 mod coerce;
 mod explain;
 mod fill;
+mod misnamed;
 mod plan;
+mod right;
 mod strict;
 
 use std::fmt;
@@ -110,6 +112,12 @@ impl Schema {
     /// Everything that is wrong with a value, at most [`tollgate_types::limits::VIOLATIONS_MAX`]; empty when it fits.
     pub fn validate(&self, value: &Value) -> Vec<Violation> {
         if self.validator.is_valid(value) { Vec::new() } else { explain::violations(self, value) }
+    }
+
+    /// The properties of arguments that have a changed name, such as `Path` for `path`, where the schema itself would let
+    /// them pass.
+    pub fn misnamed(&self, arguments: &Value) -> Vec<Violation> {
+        if self.plan.is_open { misnamed::misnamed(self, arguments) } else { Vec::new() }
     }
 
     /// Whether a value fits a part of the schema.

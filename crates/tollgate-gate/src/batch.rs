@@ -4,7 +4,7 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use tollgate_catalog::{Lanes, Schedule};
 use tollgate_types::limits::{BATCH_CALLS_AT_ONCE_MAX, BATCH_CALLS_MAX};
-use tollgate_types::{Call, Caller, Code, Door, ErrorObject, Outcome};
+use tollgate_types::{Call, Caller, Code, Door, ErrorObject, Outcome, RepairLevel};
 use tollgate_wire::repair;
 
 use crate::Gate;
@@ -46,7 +46,7 @@ impl Gate {
 
     fn lanes(&self, call: &Call) -> Lanes {
         let Some(tool) = self.catalog().get(&call.name) else { return Lanes::unknown(&call.name) };
-        let arguments = repair::arguments(&call.arguments).ok();
+        let arguments = repair::arguments(&call.arguments, RepairLevel::Lenient).ok();
         Lanes::of(&tool.definition, arguments.as_ref().map(|parsed| &parsed.value))
     }
 }

@@ -8,7 +8,7 @@ use tollgate_ledger::Ledger;
 use tollgate_policy::{Policy, PolicyError};
 use tollgate_shape::PlanError;
 use tollgate_store::{InstallKey, Store};
-use tollgate_types::{ApprovalChannel, Clock, Language, Resilience, Summarize, Tool, Workspace};
+use tollgate_types::{ApprovalChannel, Clock, Language, RepairLevel, Resilience, Risk, Summarize, Tool, Workspace};
 
 use crate::meta::ReadResult;
 use crate::{Budget, Gate, Quotas, RuleError};
@@ -45,6 +45,8 @@ pub struct GateBuilder {
     pub envelope: bool,
     /// The models that say in short what long results say, where there are any.
     pub summaries: Option<Arc<dyn Summarize>>,
+    /// How far arguments are mended, where the house says so.
+    pub repair: Option<RepairLevel>,
     /// The isolation of what runs, as every record says it.
     pub sandbox: &'static str,
     /// The language that models are spoken to in.
@@ -69,6 +71,11 @@ pub enum RegisterError {
     /// What it says of its results cannot be followed.
     #[error(transparent)]
     Output(#[from] PlanError),
+    /// Its arguments would be mended further than may be where something changes.
+    #[error(
+        "`repair` is `lenient`, which is only for tools that read, and its risk is `{0}`: write `lossless` or `off`"
+    )]
+    TooLenient(Risk),
 }
 
 /// A tool that could not be registered.

@@ -18,8 +18,8 @@ use tollgate_shape::Plan;
 use tollgate_store::{InstallKey, Store};
 use tollgate_types::{
     ApprovalChannel, AttemptId, BoxFuture, Call, Caller, CancellationToken, Clock, Code, Door, End, ErrorObject,
-    Language, ObservedCall, Observer, Outcome, Risk, SourceKind, Stage, Summarize, Supply, Text, Tool, ToolDefinition,
-    Workspace, limits::CALLS_UNDER_WAY_MAX,
+    Language, ObservedCall, Observer, Outcome, RepairLevel, Risk, SourceKind, Stage, Summarize, Supply, Text, Tool,
+    ToolDefinition, Workspace, limits::CALLS_UNDER_WAY_MAX,
 };
 use tollgate_wire::repair;
 
@@ -68,6 +68,7 @@ pub(crate) struct Inner {
     pub(crate) environment: Option<String>,
     pub(crate) envelope: bool,
     pub(crate) summaries: Option<Arc<dyn Summarize>>,
+    pub(crate) repair: Option<RepairLevel>,
     pub(crate) sandbox: &'static str,
     pub(crate) observers: Observers,
     pub(crate) language: Language,
@@ -101,6 +102,7 @@ impl Gate {
             environment: builder.environment,
             envelope: builder.envelope,
             summaries: builder.summaries,
+            repair: builder.repair,
             sandbox: builder.sandbox,
             observers: Observers::default(),
             language: builder.language,
@@ -118,6 +120,9 @@ impl Gate {
     /// When the definition is not fit to be registered.
     pub fn register(&self, tool: Arc<dyn Tool>) -> Result<(), RegisterError> {
         let definition = presented(&self.inner.redactor, tool.definition());
+        if definition.is_too_lenient() {
+            return Err(RegisterError::TooLenient(definition.risk));
+        }
         resilience::ladder_rules(&definition.on_error)?;
         let (source, (by_source, by_house)) =
             (self.inner.sources.of(&definition), self.inner.sources.on_error(&definition));
@@ -317,22 +322,24 @@ impl Gate {
     async fn pass(&self, caller: Arc<Caller>, call: Call, cancellation: CancellationToken, way: Way) -> Outcome {
         let gate = &*self.inner;
         let began = gate.clock.monotonic();
-        let parsed = repair::arguments(&call.arguments);
-        let received = match &parsed {
-            Ok(parsed) if parsed.repairs.is_empty() => Received::Value(&parsed.value),
-            _ => Received::Text(&call.arguments),
+        // As they stand: what may be mended in them is for `validate`, which knows the tool.
+        let exact = repair::arguments(&call.arguments, RepairLevel::Off);
+        let received = match &exact {
+            Ok(exact) => Received::Value(&exact.value),
+            Err(_) => Received::Text(&call.arguments),
         };
         let attempt = match Attempt::open(gate, caller, &call, began, received).await {
             Ok(attempt) => attempt,
             Err(error) => return Attempt::unopened(&call, &error),
         };
+        attempt.repaired(call.repairs.iter().cloned());
         let Way { depth, undoes } = &way;
         let id = attempt.id.clone();
         current::within(&id, async {
             let undoes = undoes.as_ref();
             let trip =
                 Trip { gate: self, attempt: &attempt, call: &call, cancellation: &cancellation, depth: *depth, undoes };
-            let end = match AssertUnwindSafe(stages(trip, parsed)).catch_unwind().await {
+            let end = match AssertUnwindSafe(stages(trip, exact)).catch_unwind().await {
                 Ok(Ok(result)) => End::Done(result),
                 Ok(Err(stop)) => stop.into_end(),
                 Err(_panic) => panicked(&attempt),
@@ -378,7 +385,7 @@ impl Trip<'_> {
 /// The stages, in order. Each takes what only the one before can make.
 async fn stages(
     trip: Trip<'_>,
-    parsed: Result<repair::Parsed, repair::JsonFault>,
+    exact: Result<repair::Parsed, repair::JsonFault>,
 ) -> Result<tollgate_types::CallResult, Stop> {
     if let Some(refusal) = &trip.call.refusal {
         if refusal.error == Code::UnknownTool && trip.gate.inner.catalog.has(&trip.call.name) {
@@ -392,7 +399,7 @@ async fn stages(
     let admitted = admit::admit(trip, found)?; // what may not be listed does not exist for this caller
     admit::take_turn(trip, &admitted).await?; // how often, before anything costs more than a count
     trip.enters(Stage::Validate);
-    let valid = validate::validate(trip, admitted, parsed)?; // policy, approval and tool see one value
+    let valid = validate::validate(trip, admitted, exact)?; // policy, approval and tool see one value
     trip.enters(Stage::Judge);
     let judged = match judge::judge(trip, valid) {
         Err(Stop::Denied(denied)) => return intervene::escalate(trip, *denied).await,

@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
-use tollgate_types::{Caller, Language, Permission, Risk, SourceKind, ToolDefinition};
+use tollgate_types::{Caller, Language, Permission, RepairLevel, Risk, SourceKind, ToolDefinition};
 
 use crate::grant::{Grant, by_name};
 use crate::guard::{Breach, Guard};
@@ -127,6 +127,11 @@ impl Policy {
     /// The language that callers in this role are spoken to in, where it says one.
     pub fn language(&self, role: &str) -> Option<Language> {
         self.grants.get(role)?.language
+    }
+
+    /// How far the arguments of this role's calls are mended, where it says so.
+    pub fn repair(&self, role: &str) -> Option<RepairLevel> {
+        self.grants.get(role)?.repair
     }
 
     /// Compiles a tool's `security.allowed_paths` and `security.blocked_patterns`, and keeps them under its name.

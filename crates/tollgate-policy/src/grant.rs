@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 
 use globset::{Candidate, Glob, GlobSet, GlobSetBuilder};
 use serde_json::{Value, json};
-use tollgate_types::{Language, Permission, Risk};
+use tollgate_types::{Language, Permission, RepairLevel, Risk};
 
 use crate::{Ask, PolicyError, Role};
 
@@ -26,6 +26,7 @@ pub(crate) struct Grant {
     pub(crate) ask: Ask,
     pub(crate) repeats: Option<NonZeroU32>,
     pub(crate) language: Option<Language>,
+    pub(crate) repair: Option<RepairLevel>,
     /// What the policy's hash is made of.
     pub(crate) canonical: Value,
 }
@@ -51,6 +52,7 @@ impl Grant {
         let risk = chain.iter().find_map(|role| role.risk).unwrap_or(Risk::Read);
         let ask = chain.iter().find_map(|role| role.ask).unwrap_or_default();
         let repeats = chain.iter().find_map(|role| role.repeats);
+        let repair = chain.iter().filter_map(|role| role.repair).min();
         let mut canonical = json!({
             "ask": ask.as_str(), "exclude": exclude, "permission": permission.as_str(), "risk": risk.as_str(),
             "tools": tools,
@@ -62,9 +64,12 @@ impl Grant {
         if let Some(language) = language {
             canonical.as_object_mut().map(|role| role.insert("language".to_owned(), json!(language)));
         }
+        if let Some(repair) = repair {
+            canonical.as_object_mut().map(|role| role.insert("repair".to_owned(), json!(repair)));
+        }
         let (tools, exclude) = (compile(&role.name, &tools)?, compile(&role.name, &exclude)?);
         let roles = chain.iter().map(|role| role.name.clone()).collect();
-        Ok(Self { tools, exclude, roles, permission, risk, ask, repeats, language, canonical })
+        Ok(Self { tools, exclude, roles, permission, risk, ask, repeats, language, repair, canonical })
     }
 
     /// Whether the role names a tool.

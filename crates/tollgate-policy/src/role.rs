@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 
 use serde::{Deserialize, Serialize};
-use tollgate_types::{Language, Permission, Risk};
+use tollgate_types::{Language, Permission, RepairLevel, Risk};
 
 /// What a kind of caller may do. As configuration it is the table `[roles.<name>]`, without the name.
 ///
@@ -38,6 +38,9 @@ pub struct Role {
     /// The language in which its callers are told why a call does not work; unsaid: the house's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub language: Option<Language>,
+    /// How far arguments are mended; of what the role and those it inherits from say, the strictest counts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub repair: Option<RepairLevel>,
 }
 
 impl Role {
@@ -111,6 +114,13 @@ impl Role {
     #[must_use]
     pub fn language(mut self, language: Language) -> Self {
         self.language = Some(language);
+        self
+    }
+
+    /// The same role with a bound on what is mended.
+    #[must_use]
+    pub fn repair(mut self, level: RepairLevel) -> Self {
+        self.repair = Some(level);
         self
     }
 

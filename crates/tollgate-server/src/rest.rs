@@ -51,7 +51,7 @@ pub(crate) async fn call(
         Problem::bad_request(format!("the body is not a call: {error}"))
             .with_hint("send {\"tool\": …, \"arguments\": {…}, \"idempotency_key\": …}")
     })?;
-    let arguments = asked.arguments.map(RawValue::get).unwrap_or_default();
+    let arguments = asked.arguments.map_or("{}", RawValue::get);
     let mut call = Call::raw(asked.tool, arguments);
     call.idempotency_key = key::given(&headers, asked.idempotency_key)?;
     call.trace = trace(&headers);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{AttemptId, CallId, ClientCapabilities, ErrorObject, Progress, ToolDefinition, TraceContext};
+use crate::{AttemptId, CallId, ClientCapabilities, ErrorObject, Progress, Repair, ToolDefinition, TraceContext};
 
 /// Who asks. Every surface makes one; the gate trusts nothing else about the asker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -115,6 +115,8 @@ pub struct Call {
     /// Why the surface itself refuses it, as for a call that a model did not finish writing. The gate then runs nothing
     /// and only records that it was asked for.
     pub refusal: Option<ErrorObject>,
+    /// What the surface mended already to get at the name and the text. The ledger says it with the rest.
+    pub repairs: Vec<Repair>,
     /// Where the tool's progress goes.
     pub progress: Progress,
     /// What the asker's client offers to a tool.
@@ -183,6 +185,7 @@ impl Call {
             idempotency_key: None,
             parent: None,
             refusal: None,
+            repairs: Vec::new(),
             progress: Progress::none(),
             client: ClientCapabilities::default(),
             said: Arc::default(),
@@ -216,6 +219,13 @@ impl Call {
     #[must_use]
     pub fn refused(mut self, refusal: ErrorObject) -> Self {
         self.refusal = Some(refusal);
+        self
+    }
+
+    /// The same call, mended so far by its surface.
+    #[must_use]
+    pub fn with_repairs(mut self, repairs: Vec<Repair>) -> Self {
+        self.repairs = repairs;
         self
     }
 

@@ -17,6 +17,7 @@ mod outcome;
 mod output;
 mod port;
 mod quota;
+mod repair;
 mod resilience;
 mod schema;
 mod secret;
@@ -45,6 +46,7 @@ pub use port::{
     Supply, Tool, Workspace,
 };
 pub use quota::{QuotaStore, Rate, Turn};
+pub use repair::{RepairLevel, RepairRule};
 pub use resilience::{
     BreakerRule, DEFAULT_STRATEGY, Fallback, FromPointer, FromTemplate, Literal, MappedArgument, NETWORK_ERROR,
     OnError, Resilience, Retry, RetryBudget, Rungs, SourceRules, Strategy, StrategyWord,

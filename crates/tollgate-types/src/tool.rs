@@ -7,7 +7,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::{Category, Cost, Idempotency, OnError, Output, Permission, Risk, TextInput, Undo, Units, limits};
+use crate::{
+    Category, Cost, Idempotency, OnError, Output, Permission, RepairLevel, Risk, TextInput, Undo, Units, limits,
+};
 
 /// A capability as data. The executor stands apart; see [`crate::Tool`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -77,6 +79,9 @@ pub struct ToolDefinition {
     /// When calls count as one.
     #[serde(default, skip_serializing_if = "Idempotency::is_default")]
     pub idempotency: Idempotency,
+    /// How far its arguments are mended at most; unsaid: as far as the house and the role say. `lenient` only where it reads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repair: Option<RepairLevel>,
     /// How it runs.
     #[serde(default)]
     pub execution: Execution,
@@ -117,6 +122,7 @@ impl ToolDefinition {
             undo: Undo::default(),
             cost: None,
             idempotency: Idempotency::default(),
+            repair: None,
             execution: Execution::default(),
             on_error: OnError::default(),
             security: Security::default(),
@@ -144,6 +150,11 @@ impl ToolDefinition {
         self.risk == Risk::Read
             || self.idempotency.repeatable
             || is_believed && self.annotations.idempotent == Some(true)
+    }
+
+    /// Whether it asks for more mending than a tool of its risk may have.
+    pub fn is_too_lenient(&self) -> bool {
+        self.repair == Some(RepairLevel::Lenient) && self.risk != Risk::Read
     }
 
     /// The three-part text that a model reads: what it does, when to use it, when not.

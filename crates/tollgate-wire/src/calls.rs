@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 
 use serde_json::{Value, json};
-use tollgate_types::{Code, ErrorObject, limits};
+use tollgate_types::{Code, ErrorObject, Repair, limits};
 
 use crate::lower::Names;
 use crate::turn::{Finish, ModelCall};
@@ -35,6 +35,8 @@ pub(crate) struct Draft {
     pub(crate) name: String,
     pub(crate) arguments: String,
     pub(crate) provider_meta: Option<Value>,
+    /// What was mended to get at its arguments.
+    pub(crate) repairs: Vec<Repair>,
     /// Why it is not whole.
     pub(crate) broken: Option<&'static str>,
 }
@@ -42,10 +44,11 @@ pub(crate) struct Draft {
 /// The calls, in their order.
 pub(crate) fn seal(drafts: Vec<Draft>, names: &Names, finish: &Finish, notes: &mut Notes) -> Vec<ModelCall> {
     let mut calls = Vec::with_capacity(drafts.len());
-    for draft in drafts {
+    for mut draft in drafts {
         let (name, code) = names.resolve(&draft.name);
         if let Some(code) = code {
             notes.add(code);
+            draft.repairs.push(Repair::new("", code));
         }
         calls.push(ModelCall {
             id: String::new(),
@@ -54,6 +57,7 @@ pub(crate) fn seal(drafts: Vec<Draft>, names: &Names, finish: &Finish, notes: &m
             wire_id: draft.wire_id,
             arguments: draft.arguments,
             provider_meta: draft.provider_meta,
+            repairs: draft.repairs,
         });
     }
     if name_ids(&mut calls) {

@@ -7,6 +7,7 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
+use tollgate_types::RepairLevel;
 
 use crate::repair;
 use crate::turn::{Kept, ModelCall, Turn};
@@ -220,7 +221,7 @@ pub(crate) fn replayable(arguments: &str) -> Option<String> {
     if matches!(repair::strict(arguments), Ok(Value::Object(_))) {
         return None;
     }
-    Some(match repair::arguments(arguments) {
+    Some(match repair::arguments(arguments, RepairLevel::default()) {
         Ok(parsed) => parsed.value.to_string(),
         Err(_) => json!({ "_raw": arguments }).to_string(),
     })

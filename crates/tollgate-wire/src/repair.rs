@@ -1,14 +1,15 @@
-//! From the text that a model wrote to the JSON that the gate uses. What is lossless and unambiguous is mended and
+//! From the text that a model wrote to the JSON that the gate uses. What a rung of the ladder allows is mended and
 //! reported; everything else is refused with the place where it is wrong. Nothing is ever guessed or closed.
+//! docs/repair.md has the rungs and their rules.
 
 mod extent;
 mod parser;
 
 use serde_json::{Map, Value};
-use tollgate_types::{Code, ErrorObject, Repair, Text, limits};
+use tollgate_types::{Code, ErrorObject, Repair, RepairLevel, RepairRule, Text, limits};
 
 pub(crate) use extent::Extent;
-use parser::{Mode, Parser};
+use parser::Parser;
 
 /// Arguments as a value, and what was mended on the way.
 #[derive(Debug, Clone, PartialEq)]
@@ -48,43 +49,46 @@ impl From<JsonFault> for ErrorObject {
 /// The first thing that is wrong.
 pub fn strict(text: &str) -> Result<Value, JsonFault> {
     check_size(text)?;
-    Parser::new(text, Mode::Strict).document().map(|(value, _)| value)
+    Parser::new(text, RepairLevel::Off).document().map(|(value, _)| value)
 }
 
-/// Reads the arguments of a call, mending what can be mended without guessing.
-///
-/// Rules: `empty_arguments` (nothing or `null`), `double_encoded` (an object inside one JSON string),
-/// `control_chars_escaped`, `code_fence`, `trailing_comma`, `single_quotes`, `python_literal`, `unquoted_key`,
-/// `comment`.
+/// Reads the arguments of a call, mending what may be mended on this rung, by the rules of [`RepairRule`] that are about
+/// text.
 ///
 /// ```
+/// use tollgate_types::RepairLevel::{Lenient, Lossless};
 /// use tollgate_wire::repair::arguments;
 ///
-/// let parsed = arguments("```json\n{'in_stock': True,}\n```").unwrap();
+/// let parsed = arguments("```json\n{'in_stock': True,}\n```", Lossless).unwrap();
 /// assert_eq!(parsed.value, serde_json::json!({"in_stock": true}));
 /// assert_eq!(parsed.repairs[0].rule, "code_fence");
-/// assert!(arguments(r#"{"path":"C:\data\reports"}"#).is_err()); // \d is illegal, but \r is not: nobody knows
+/// assert!(arguments(r#"{"q":"tea"} That should do."#, Lossless).is_err());
+/// // \d is illegal, but \r is not: nobody knows
+/// assert!(arguments(r#"{"path":"C:\data\reports"}"#, Lenient).is_err());
 /// ```
 ///
 /// # Errors
 /// `invalid_json` when the text cannot be read without guessing, `invalid_arguments` when it is no object.
-pub fn arguments(text: &str) -> Result<Parsed, JsonFault> {
+pub fn arguments(text: &str, level: RepairLevel) -> Result<Parsed, JsonFault> {
     check_size(text)?;
-    if text.trim_ascii().is_empty() {
+    let is_mended = level > RepairLevel::Off;
+    if is_mended && text.trim_ascii().is_empty() {
         return Ok(empty());
     }
-    let (value, mut repairs) = read(text)?;
+    let (value, mut repairs) = read(text, level)?;
     match value {
         Value::Object(_) => Ok(Parsed { value, repairs }),
-        Value::Null => Ok(empty()),
-        Value::String(inner) => match read(&inner) {
+        Value::Null if is_mended => Ok(empty()),
+        Value::String(inner) if is_mended => match read(&inner, level) {
             Ok((value @ Value::Object(_), inner_repairs)) => {
-                repairs.push(Repair::new("", "double_encoded"));
+                repairs.push(Repair::new("", RepairRule::DoubleEncoded));
                 repairs.extend(inner_repairs);
                 Ok(Parsed { value, repairs })
             }
             Ok(_) | Err(_) => Err(not_an_object("a string")),
         },
+        Value::Null => Err(not_an_object("null")),
+        Value::String(_) => Err(not_an_object("a string")),
         Value::Array(_) => Err(not_an_object("an array")),
         Value::Number(_) => Err(not_an_object("a number")),
         Value::Bool(_) => Err(not_an_object("a boolean")),
@@ -115,14 +119,15 @@ pub(crate) fn objects(text: &str) -> Option<Vec<&str>> {
     (parts.len() > 1).then_some(parts)
 }
 
-fn read(text: &str) -> Result<(Value, Vec<Repair>), JsonFault> {
-    if let Ok(value) = Parser::new(text, Mode::Strict).document() {
-        return Ok(value);
+fn read(text: &str, level: RepairLevel) -> Result<(Value, Vec<Repair>), JsonFault> {
+    let exact = Parser::new(text, RepairLevel::Off).document();
+    if exact.is_ok() || level == RepairLevel::Off {
+        return exact;
     }
-    // What the mending parser refuses is the reason worth telling: the rest would have been mended.
-    let Some((start, end)) = fenced(text) else { return Parser::new(text, Mode::Mending).document() };
-    let (value, mut repairs) = Parser::within(text, start, end, Mode::Mending).document()?;
-    repairs.insert(0, Repair::new("", "code_fence"));
+    // What is refused on this rung is the reason worth telling: the rest would have been mended.
+    let Some((start, end)) = fenced(text) else { return Parser::new(text, level).document() };
+    let (value, mut repairs) = Parser::within(text, start, end, level).document()?;
+    repairs.insert(0, Repair::new("", RepairRule::CodeFence));
     Ok((value, repairs))
 }
 
@@ -138,7 +143,7 @@ fn fenced(text: &str) -> Option<(usize, usize)> {
 }
 
 fn empty() -> Parsed {
-    Parsed { value: Value::Object(Map::new()), repairs: vec![Repair::new("", "empty_arguments")] }
+    Parsed { value: Value::Object(Map::new()), repairs: vec![Repair::new("", RepairRule::EmptyArguments)] }
 }
 
 fn not_an_object(kind: &str) -> JsonFault {

@@ -4,7 +4,7 @@ use std::ops::AddAssign;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use tollgate_types::ErrorObject;
+use tollgate_types::{ErrorObject, Repair};
 
 use crate::dialect::Dialect;
 
@@ -96,6 +96,9 @@ pub struct ModelCall {
     /// What the provider wants back unchanged, such as a thought signature.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider_meta: Option<Value>,
+    /// What was mended to get at the name and the text of the arguments.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub repairs: Vec<Repair>,
     /// Set when the call did not arrive whole. It must be answered with this and must not run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refusal: Option<ErrorObject>,

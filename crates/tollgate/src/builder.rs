@@ -127,9 +127,8 @@ impl Builder {
         let redactor = self.loaded.redactor(key.as_bytes())?;
         let (operator, sessions) = desks(&ledger, &store, &self.clock, &redactor);
         let mut warnings = Vec::new();
-        let anchors =
-            Anchors::start(&self.loaded, &ledger.checkpoints(), &self.clock, &redactor, &mut warnings).await?;
-        let env = environment(&self.loaded, &redactor, &mut warnings).await;
+        let heads = ledger.checkpoints();
+        let anchors = Anchors::start(&self.loaded, &heads, &self.clock, &redactor, &mut warnings).await?;
         let Offer { tools, overlays, read_only } =
             offer(&self.loaded, self.tools, self.has_builtins, &redactor, &mut warnings).await?;
         let policy = read_policy(&self.loaded, &self.roles, Reading::First).await?;
@@ -146,11 +145,12 @@ impl Builder {
             approvals: self.approvals.or_else(|| webhook.clone().map(|webhook| webhook as _)),
             clock: Arc::clone(&self.clock),
             workspace: Workspace { root: workspace, protected: protected(&self.loaded, &data_dir), read_only },
-            env,
+            env: environment(&self.loaded, &redactor, &mut warnings).await,
             environment: self.loaded.config.environment.clone(),
             envelope: self.loaded.config.envelope,
             summaries: Some(Arc::new(Summaries { loaded: Arc::clone(&self.loaded), redactor: redactor.clone() })),
             sandbox: sandbox_level(),
+            repair: self.loaded.config.repair,
             language: self.loaded.config.language,
         }
         .build(tools)
@@ -158,7 +158,7 @@ impl Builder {
         warnings.extend(idle(&gate));
         let telemetry = telemetry::watch(&gate, &self.loaded, &redactor, &mut warnings).await?;
         let configs = servers::configured(&self.loaded, &redactor, &mut warnings).await?;
-        let servers = served(&self.loaded, configs, gate.clone(), overlays, Arc::clone(&self.clock))?;
+        let servers = served(&self.loaded, configs, &gate, overlays, &self.clock)?;
         let (clock, loaded, roles, reloads) = (self.clock, self.loaded, self.roles, Arc::default());
         Ok(Tollgate {
             webhook: webhook::watching(webhook, &gate),
@@ -184,11 +184,11 @@ impl Builder {
 fn served(
     loaded: &Loaded,
     configs: Vec<UpstreamConfig>,
-    gate: Gate,
+    gate: &Gate,
     overlays: Overlays,
-    clock: Arc<dyn Clock>,
+    clock: &Arc<dyn Clock>,
 ) -> Result<Option<Arc<Servers>>, Error> {
-    let start = || Servers::start(configs, gate, overlays, clock);
+    let start = || Servers::start(configs, gate.clone(), overlays, Arc::clone(clock));
     let servers = (!loaded.config.mcp.is_empty()).then(start).transpose();
     servers.map_err(|error| loaded.server_fault(&error).into())
 }

@@ -67,6 +67,10 @@ impl Overlays {
             let mut value = serde_json::to_value(&changed).map_err(|error| fault(error.to_string()))?;
             merge(&mut value, change);
             changed = serde_json::from_value(value).map_err(|error| fault(error.to_string()))?;
+            if changed.is_too_lenient() {
+                let (name, risk) = (&changed.name, changed.risk);
+                return Err(fault(format!("`{name}` has the risk `{risk}`: `lenient` is only for tools that read")));
+            }
         }
         Ok(Arc::new(Overlaid { definition: changed, tool }))
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use tollgate_catalog::{Lanes, Schedule};
-use tollgate_types::{Call, Caller, Door, ErrorObject, Outcome, Status};
+use tollgate_types::{Call, Caller, Door, ErrorObject, Outcome, RepairLevel, Status};
 use tollgate_wire::{ModelCall, repair};
 
 use super::{Agent, Event, Offer, OpenQuestion, RunError, refusal};
@@ -43,8 +43,7 @@ impl Agent {
                     on_event(&started(call));
                 }
                 let (door, caller, session) = (&**door, &*caller, session.as_ref());
-                let mut asked =
-                    Call::raw(&call.name, &call.arguments).with_id(call.id.as_str()).with_said(Arc::clone(&said));
+                let mut asked = asked(call).with_said(Arc::clone(&said));
                 asked.client.images = images;
                 // The door then runs nothing, and still records that it was asked for.
                 asked.refusal = refused;
@@ -88,10 +87,15 @@ fn started(call: &ModelCall) -> Event {
     Event::CallStarted { call_id: id, tool: name, arguments }
 }
 
+/// What a model asks for, as the door takes it.
+fn asked(call: &ModelCall) -> Call {
+    Call::raw(&call.name, &call.arguments).with_id(call.id.as_str()).with_repairs(call.repairs.clone())
+}
+
 /// What a call uses that others of its turn may use too.
 fn lanes(offer: &Offer, call: &ModelCall) -> Lanes {
     let Some(tool) = offer.tools.get(&call.name) else { return Lanes::default() };
-    let arguments = repair::arguments(&call.arguments).ok();
+    let arguments = repair::arguments(&call.arguments, RepairLevel::Lenient).ok();
     Lanes::of(tool, arguments.as_ref().map(|parsed| &parsed.value))
 }
 

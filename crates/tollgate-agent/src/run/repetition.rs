@@ -3,6 +3,7 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use serde_json::Value;
+use tollgate_types::RepairLevel;
 use tollgate_wire::{ModelCall, repair};
 
 /// In how many turns the same call may bring the same result.
@@ -30,7 +31,7 @@ impl Repetition {
         self.seen.iter_mut().for_each(|seen| seen.is_in_this_turn = false);
         let mut stuck = None;
         for (call, result) in calls {
-            let parsed = repair::arguments(&call.arguments).map(|parsed| parsed.value);
+            let parsed = repair::arguments(&call.arguments, RepairLevel::Lenient).map(|parsed| parsed.value);
             let arguments = parsed.map_err(|_| call.arguments.clone());
             let mut hasher = DefaultHasher::new();
             result.hash(&mut hasher);

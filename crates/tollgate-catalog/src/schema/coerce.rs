@@ -1,11 +1,11 @@
-//! Lossless conversions, guided by the schema. A value that fits is left alone, and what is ambiguous is left to
-//! validation.
+//! Lossless conversions, guided by the schema. A value that fits is left alone, and so is one whose type is right, in
+//! whatever branch; what is ambiguous is left to validation.
 
 use serde_json::{Map, Number, Value};
-use tollgate_types::{Repair, limits};
+use tollgate_types::{Repair, RepairRule, limits};
 
 use super::plan::{NodeId, Plan, Types, escape};
-use super::{Schema, bounds, strict};
+use super::{Schema, bounds, right, strict};
 
 /// Visits of subschemas, and sizes of tried values, for one coercion. What lies beyond is left to validation.
 const STEPS_MAX: usize = 100_000;
@@ -78,7 +78,7 @@ impl<'a> Coercer<'a> {
             if value.is_null() && !accepts_null(plan, *child) && !is_required(plan, whole, name) {
                 // `remove` would move the last key here; the order is what people see.
                 object.shift_remove(name);
-                self.repairs.push(Repair::new(format!("{}/{}", self.path, escape(name)), "null_dropped"));
+                self.repairs.push(Repair::new(format!("{}/{}", self.path, escape(name)), RepairRule::NullDropped));
             } else {
                 self.below(name, *child, value);
             }
@@ -130,7 +130,10 @@ impl<'a> Coercer<'a> {
                 None => chosen = Some((candidate, repairs)),
             }
         }
-        if let Some((converted, repairs)) = chosen {
+        let Some((converted, repairs)) = chosen else { return };
+        let places = repairs.iter().filter(|repair| repair.rule != RepairRule::IntegralFloat.as_str());
+        let mut places = places.filter_map(|repair| repair.path.strip_prefix(&self.path));
+        if !places.any(|place| right::is_right(self.schema, branches, value, place, &mut self.steps_left)) {
             *value = converted;
             self.repairs.extend(repairs);
         }
@@ -138,14 +141,14 @@ impl<'a> Coercer<'a> {
 }
 
 /// The one lossless conversion of a value to a type that is wanted, and its rule.
-fn convert(types: Types, value: &Value, depth_max: usize) -> Option<(Value, &'static str)> {
+fn convert(types: Types, value: &Value, depth_max: usize) -> Option<(Value, RepairRule)> {
     if let Value::Number(number) = value {
         if types.wants_integer() {
-            return Some((integral(number)?.into(), "integral_float"));
+            return Some((integral(number)?.into(), RepairRule::IntegralFloat));
         }
         // A float's text is not known any more: 1.10 came as 1.1.
         let is_wanted = types.has(Types::STRING) && !types.accept(value) && !number.is_f64();
-        return is_wanted.then(|| (number.to_string().into(), "number_to_string"));
+        return is_wanted.then(|| (number.to_string().into(), RepairRule::NumberToString));
     }
     let Value::String(text) = value else { return None };
     if types.accept(value) {
@@ -154,23 +157,23 @@ fn convert(types: Types, value: &Value, depth_max: usize) -> Option<(Value, &'st
     if types.has(Types::INTEGER)
         && let Some(integer) = integer(text)
     {
-        return Some((integer.into(), "string_to_integer"));
+        return Some((integer.into(), RepairRule::StringToInteger));
     }
     if types.has(Types::NUMBER)
         && let Some(number) = number(text)
     {
-        return Some((number.into(), "string_to_number"));
+        return Some((number.into(), RepairRule::StringToNumber));
     }
     match text.as_str() {
-        "true" | "True" if types.has(Types::BOOLEAN) => return Some((true.into(), "string_to_boolean")),
-        "false" | "False" if types.has(Types::BOOLEAN) => return Some((false.into(), "string_to_boolean")),
+        "true" | "True" if types.has(Types::BOOLEAN) => return Some((true.into(), RepairRule::StringToBoolean)),
+        "false" | "False" if types.has(Types::BOOLEAN) => return Some((false.into(), RepairRule::StringToBoolean)),
         _ => {}
     }
     if !(types.has(Types::OBJECT) || types.has(Types::ARRAY)) || !text.trim_start().starts_with(['{', '[']) {
         return None;
     }
     let parsed = strict::parse(text).filter(|parsed| !bounds::is_deeper_than(parsed, depth_max))?;
-    types.accept(&parsed).then_some((parsed, "json_string_parsed"))
+    types.accept(&parsed).then_some((parsed, RepairRule::JsonStringParsed))
 }
 
 /// An integer in its one canonical form.
@@ -189,7 +192,7 @@ fn number(text: &str) -> Option<Number> {
     if digits > EXACT_DIGITS_MAX || !starts_as_number || text.ends_with(char::is_whitespace) {
         return None;
     }
-    serde_json::from_str(text).ok()
+    strict::parse(text).and_then(|value| if let Value::Number(number) = value { Some(number) } else { None })
 }
 
 fn integral(number: &Number) -> Option<i64> {

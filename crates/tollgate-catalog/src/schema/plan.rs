@@ -42,6 +42,9 @@ const DELICATE: [&str; 12] = [
     "enum",
 ];
 
+/// Keywords about properties that are not named.
+const OTHERS: [&str; 3] = ["additionalProperties", "patternProperties", "unevaluatedProperties"];
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct NodeId(pub(super) usize);
 
@@ -52,6 +55,8 @@ pub(super) struct Plan {
     pub(super) has_integers: bool,
     /// Whether adding a default can make a value wrong.
     pub(super) is_delicate: bool,
+    /// Whether a property under a changed name could pass.
+    pub(super) is_open: bool,
 }
 
 /// One subschema.
@@ -65,6 +70,8 @@ pub(super) struct Node {
     pub(super) is_plain: bool,
     pub(super) properties: BTreeMap<String, NodeId>,
     pub(super) required: Vec<String>,
+    /// Whether it says what becomes of properties that it does not name.
+    pub(super) takes_others: bool,
     /// Of properties that are not named; none where patterns may name them.
     pub(super) additional: Option<NodeId>,
     pub(super) prefix: Vec<NodeId>,
@@ -124,6 +131,7 @@ impl Plan {
             has_defaults: nodes.iter().any(|node| node.default.is_some()),
             has_integers: nodes.iter().any(|node| node.types.wants_integer()),
             is_delicate: nodes.iter().any(is_delicate),
+            is_open: nodes.iter().any(|node| !node.properties.is_empty() && !node.takes_others),
             nodes,
         })
     }
@@ -191,6 +199,7 @@ impl<'a> Planner<'a> {
         let mut node = Node {
             types: Types::of_schema(schema),
             is_plain: schema.keys().all(|key| PLAIN.contains(&key.as_str())),
+            takes_others: OTHERS.iter().any(|key| schema.contains_key(*key)),
             ..Node::default()
         };
         for (key, value) in schema {

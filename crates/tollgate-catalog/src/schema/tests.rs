@@ -40,12 +40,6 @@ fn lossless_conversions() {
         (json!({"type": "array"}), json!(" [1]"), json!([1]), "json_string_parsed"),
         (json!({"anyOf": [{"type": "integer"}, {"type": "null"}]}), json!("5"), json!(5), "string_to_integer"),
         (json!({"anyOf": [{"type": "integer"}, {"type": "number"}]}), json!("5"), json!(5), "string_to_integer"),
-        (
-            json!({"anyOf": [{"type": "string", "format": "date"}, {"type": "integer"}]}),
-            json!("5"),
-            json!(5),
-            "string_to_integer",
-        ),
         (json!({"allOf": [{"minimum": 1}, {"type": "integer"}]}), json!("5"), json!(5), "string_to_integer"),
         (nested, json!("[{\"n\":1}]"), json!([{"n": 1}]), "json_string_parsed"),
     ];
@@ -76,6 +70,19 @@ fn what_is_left_alone() {
         (json!({"type": ["string", "integer"]}), json!("5")),
         (json!({"type": ["string", "object"]}), json!("{}")),
         (json!({"anyOf": [{"type": "string"}, {"type": "object"}]}), json!("{}")),
+        (json!({"anyOf": [{"type": "string", "format": "date"}, {"type": "integer"}]}), json!("5")),
+        (json!({"anyOf": [{"enum": ["a", "b"]}, {"type": "integer"}]}), json!("5")),
+        (json!({"oneOf": [{"const": "5a"}, {"type": "number"}]}), json!("5")),
+        (json!({"anyOf": [{"anyOf": [{"type": "string", "maxLength": 0}]}, {"type": "integer"}]}), json!("5")),
+        (json!({"type": ["string", "integer"], "enum": ["a", 5]}), json!("5")),
+        (json!({"enum": ["a", 5]}), json!("5")),
+        (json!({"const": "x"}), json!(5.5)),
+        (json!({"type": "array", "items": {"type": ["integer", "string"], "maxLength": 0}}), json!(["5"])),
+        (json!({"type": "array"}), json!("[1e-400]")),
+        (json!({"type": "array"}), json!("[1e400]")),
+        (json!({"type": "number"}), json!("1e-400")),
+        (json!({"type": "number"}), json!("1e400")),
+        (json!({"type": "integer"}), json!("-0")),
         (json!({"type": "object"}), json!("{hello world}")),
         (json!({"type": "object"}), json!("[1]")),
         (json!({"type": "object"}), json!("{\"a\":1,\"a\":2}")),
@@ -101,9 +108,74 @@ fn two_conversions_are_one_too_many() {
         {"type": "object", "properties": {"n": {"type": "integer"}, "m": {"const": "1"}}, "required": ["n"]},
         {"type": "object", "properties": {"n": {"const": "1"}, "m": {"type": "integer"}}, "required": ["m"]},
     ]});
-    let value = json!({"n": "1", "m": "1"});
-    assert_eq!(coerce_one(branches.clone(), json!({"n": "2", "m": "1"})).0, json!({"n": 2, "m": "1"}));
-    assert_eq!(coerce_one(branches, value.clone()), (value, vec![]));
+    for value in [json!({"n": "1", "m": "1"}), json!({"n": "2", "m": "1"})] {
+        assert_eq!(coerce_one(branches.clone(), value.clone()), (value, vec![]));
+    }
+}
+
+/// Where branches are told apart by a constant, the types of the others do not count; otherwise they do.
+#[test]
+fn what_has_a_right_type_in_a_branch_that_may_be_meant_is_left_alone() {
+    let kinds = json!({"oneOf": [
+        {"type": "object", "properties": {"kind": {"const": "order"}, "id": {"type": "integer"}}, "required": ["kind", "id"]},
+        {"type": "object", "properties": {"kind": {"const": "note"}, "id": {"type": "string"}}, "required": ["kind", "id"]},
+    ]});
+    let order = json!({"kind": "order", "id": "7"});
+    let repaired = (json!({"kind": "order", "id": 7}), vec!["string_to_integer".to_owned()]);
+    assert_eq!(coerce_one(kinds.clone(), order), repaired);
+    let note = json!({"kind": "note", "id": "7"});
+    assert_eq!(coerce_one(kinds.clone(), note.clone()), (note, vec![]));
+    let unknown = json!({"kind": "else", "id": "7"});
+    assert_eq!(coerce_one(kinds, unknown.clone()), (unknown, vec![]));
+    let shapes = json!({"anyOf": [
+        {"type": "object", "properties": {"id": {"type": "integer"}, "a": {}}, "required": ["id", "a"]},
+        {"type": "object", "properties": {"id": {"type": "string"}, "b": {}}, "required": ["id", "b"]},
+    ]});
+    let either = json!({"id": "7", "a": 1});
+    assert_eq!(coerce_one(shapes, either.clone()), (either, vec![]), "`b` may be what is missing");
+    let null = json!({"anyOf": [
+        {"type": "object", "properties": {"id": {"type": ["integer", "null"]}, "b": {"type": "string"}}, "required": ["b"]},
+        {"type": "object", "properties": {"id": {"type": "integer"}, "a": {"type": "string"}}, "required": ["a"]},
+    ]});
+    let nothing = json!({"id": null, "a": "x"});
+    assert_eq!(coerce_one(null, nothing.clone()), (nothing, vec![]));
+}
+
+#[test]
+fn names_in_another_case_are_refused() {
+    let schema = compile(json!({"type": "object", "required": ["path"], "properties": {
+        "path": {"type": "string"}, "dry_run": {"type": "boolean"}, "to": {"$ref": "#/$defs/To"},
+        "list": {"type": "array", "items": {"$ref": "#/$defs/To"}}, "open": {"type": "object",
+            "properties": {"limit": {}}, "additionalProperties": true}},
+        "$defs": {"To": {"type": "object", "properties": {"host": {}}, "allOf": [{"properties": {"port_nr": {}}}]}}}));
+    let cases = [
+        (json!({"path": "a", "dryRun": true}), vec!["", "dryRun", "dry_run"]),
+        (json!({"Path": "a"}), vec!["", "Path", "path"]),
+        (json!({"path": "a", "to": {"HOST": 1}}), vec!["/to", "HOST", "host"]),
+        (json!({"path": "a", "list": [{}, {"portNr": 1}]}), vec!["/list/1", "portNr", "port_nr"]),
+        (json!({"path": "a", "Path": "b"}), vec![]),
+        (json!({"path": "a", "region": "eu"}), vec![]),
+        (json!({"path": "a", "open": {"Limit": 1}}), vec![]),
+        (json!({"path": "a", "to": {"host": 1, "port_nr": 2}}), vec![]),
+    ];
+    for (arguments, expected) in cases {
+        let found = schema.misnamed(&arguments);
+        match (found.as_slice(), expected.as_slice()) {
+            ([], []) => {}
+            ([violation], [path, name, near]) => {
+                assert_eq!(
+                    (violation.path.as_str(), violation.unknown.as_slice()),
+                    (*path, [(*name).to_owned()].as_slice())
+                );
+                assert_eq!(
+                    violation.message,
+                    format!("unknown property `{name}` (did you mean `{near}`?)"),
+                    "{arguments}"
+                );
+            }
+            (found, expected) => panic!("{arguments}: {found:?}, not {expected:?}"),
+        }
+    }
 }
 
 #[test]
@@ -418,5 +490,113 @@ proptest! {
         let mut again = coerced.clone();
         schema.fill_defaults(&mut again);
         prop_assert_eq!(again, coerced);
+    }
+}
+
+/// Schemas of every shape that says types.
+fn any_schema() -> impl Strategy<Value = Value> {
+    let name = || proptest::sample::select(vec!["null", "boolean", "integer", "number", "string", "array", "object"]);
+    let leaf = prop_oneof![
+        name().prop_map(|name| json!({ "type": name })),
+        proptest::sample::select(vec![
+            json!(["string", "integer"]),
+            json!(["null", "number"]),
+            json!(["array", "string"])
+        ])
+        .prop_map(|names| json!({ "type": names })),
+        Just(json!({})),
+        Just(json!({"enum": ["1", "a", 2, null]})),
+        Just(json!({"const": 1})),
+        Just(json!({"type": "string", "maxLength": 1})),
+    ];
+    leaf.prop_recursive(4, 24, 3, |inner| {
+        let list = || proptest::collection::vec(inner.clone(), 1..4);
+        prop_oneof![
+            (inner.clone(), inner.clone(), any::<bool>()).prop_map(|(n, s, is_needed)| {
+                let required: &[&str] = if is_needed { &["n"] } else { &[] };
+                json!({"type": "object", "properties": {"n": n, "s": s}, "required": required})
+            }),
+            inner.clone().prop_map(|items| json!({"type": "array", "items": items})),
+            list().prop_map(|branches| json!({ "anyOf": branches })),
+            list().prop_map(|branches| json!({ "oneOf": branches })),
+            inner.prop_map(|part| json!({"allOf": [part, {}]})),
+        ]
+    })
+}
+
+/// Every type that a schema says for a place, in whatever part of it.
+fn said(schema: &Value, segments: &[&str], found: &mut Vec<String>) {
+    for keyword in ["anyOf", "oneOf", "allOf"] {
+        schema
+            .get(keyword)
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+            .for_each(|part| said(part, segments, found));
+    }
+    match segments {
+        [] => {
+            let types = schema.get("type").into_iter();
+            let types = types.flat_map(|name| name.as_array().cloned().unwrap_or_else(|| vec![name.clone()]));
+            found.extend(types.map(|name| name.as_str().unwrap().to_owned()));
+            let values = schema.get("enum").and_then(Value::as_array).into_iter().flatten();
+            found.extend(values.chain(schema.get("const")).map(|value| kind(value).to_owned()));
+        }
+        [first, rest @ ..] => {
+            schema.pointer(&format!("/properties/{first}")).into_iter().for_each(|child| said(child, rest, found));
+            schema.get("items").into_iter().for_each(|child| said(child, rest, found));
+        }
+    }
+}
+
+fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(number) if number.is_f64() => "number",
+        Value::Number(_) => "integer",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(ProptestConfig::default().cases.max(2_000)))]
+
+    /// The law of this file, for schemas of any shape: what has a right type is never touched, what is touched is told,
+    /// and once is enough.
+    #[test]
+    fn what_has_a_right_type_is_never_touched(schema in any_schema(), value in any_value()) {
+        let document = json!({"type": "object", "properties": {"v": schema}});
+        let compiled = compile(document.clone());
+        let before = json!({ "v": value });
+        let mut after = before.clone();
+        let repairs = compiled.coerce(&mut after);
+        prop_assert_eq!(repairs.is_empty(), after == before, "{} {}", before, after);
+        if compiled.validate(&before).is_empty() {
+            prop_assert!(repairs.iter().all(|repair| repair.rule == "integral_float"), "{:?}", repairs);
+            prop_assert!(compiled.validate(&after).is_empty(), "{} {}", before, after);
+        }
+        for repair in repairs.iter().filter(|repair| repair.rule != "integral_float") {
+            // What stands within a text that was read as JSON was nowhere before.
+            let Some(old) = before.pointer(&repair.path) else { continue };
+            let segments: Vec<&str> = repair.path.split('/').skip(1).collect();
+            let mut found = Vec::new();
+            said(&document, &segments, &mut found);
+            let is_all = found.is_empty();
+            prop_assert!(!is_all && !found.iter().any(|name| name == kind(old)), "{:?} {} {}", repair, before, document);
+        }
+        let mut again = after.clone();
+        prop_assert!(compiled.coerce(&mut again).is_empty(), "once is enough: {} {} {}", document, after, again);
+    }
+
+    /// JSON within text is read as `serde_json` prints it, or not at all.
+    #[test]
+    fn json_within_text_keeps_its_values(value in any_value(), float in any::<f64>()) {
+        let value = json!([value, float]);
+        if let Some(read) = strict::parse(&value.to_string()) {
+            prop_assert_eq!(read, value);
+        }
     }
 }

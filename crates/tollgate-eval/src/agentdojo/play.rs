@@ -139,6 +139,7 @@ impl<'a> Stage<'a> {
             envelope: false,
             summaries: None,
             sandbox: "none",
+            repair: None,
             language: Language::En,
         }
         .build(double::tools(suite, facts, &script)?)?;

@@ -1,11 +1,13 @@
-//! Validate: one value for policy, approval and tool, mended only where nothing is lost.
+//! Validate: one value for policy, approval and tool, mended as far as the house, the role and the tool allow.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
-use tollgate_types::{BeforeImages, Cx, Digest, Door, ErrorObject, Text, Undo, Violation};
-use tollgate_wire::repair::{JsonFault, Parsed};
+use tollgate_types::{
+    BeforeImages, Code, Cx, Digest, Door, ErrorObject, RepairLevel, RepairRule, Text, Undo, Violation, limits,
+};
+use tollgate_wire::repair::{self, JsonFault, Parsed};
 
 use super::admit::Admitted;
 use super::{Stop, presentable, store_unavailable};
@@ -42,13 +44,20 @@ impl Valid {
     }
 }
 
-pub(crate) fn validate(trip: Trip<'_>, admitted: Admitted, parsed: Result<Parsed, JsonFault>) -> Result<Valid, Stop> {
-    let Parsed { mut value, repairs } = parsed.map_err(|fault| Stop::Error(fault.into()))?;
+/// `exact` is the text as it stands, which nearly always is right.
+pub(crate) fn validate(trip: Trip<'_>, admitted: Admitted, exact: Result<Parsed, JsonFault>) -> Result<Valid, Stop> {
+    let level = level(trip, &admitted);
+    let Parsed { mut value, repairs } = mended(trip, level, exact).map_err(|fault| Stop::Error(fault.into()))?;
     trip.attempt.repaired(repairs);
     let schema = &admitted.entry().input;
-    trip.attempt.repaired(schema.coerce(&mut value));
+    if level > RepairLevel::Off {
+        trip.attempt.repaired(schema.coerce(&mut value));
+    }
+    // Before defaults are there: an absent flag must not look as if it was given.
+    let mut violations = schema.misnamed(&value);
     schema.fill_defaults(&mut value);
-    let violations = schema.validate(&value);
+    violations.extend(schema.validate(&value));
+    violations.truncate(limits::VIOLATIONS_MAX);
     if !violations.is_empty() {
         return Err(Stop::Error(invalid(&admitted.entry().definition.name, violations)));
     }
@@ -60,6 +69,29 @@ pub(crate) fn validate(trip: Trip<'_>, admitted: Admitted, parsed: Result<Parsed
         .map_err(|error| Stop::Error(presentable(trip.gate.inner(), error.into())))?;
     let digest = trip.gate.inner().key.digest(&value).map_err(|error| store_unavailable(&error))?;
     Ok(Valid { admitted, arguments: value, digest, cx })
+}
+
+/// How far the arguments may be mended: the strictest of what the house, the caller's role and the tool say.
+fn level(trip: Trip<'_>, admitted: &Admitted) -> RepairLevel {
+    let gate = trip.gate.inner();
+    let definition = &admitted.entry().definition;
+    let role = gate.policy.now().repair(&trip.attempt.caller.role);
+    RepairLevel::strictest([gate.repair, role, definition.repair], definition.risk)
+}
+
+fn mended(trip: Trip<'_>, level: RepairLevel, exact: Result<Parsed, JsonFault>) -> Result<Parsed, JsonFault> {
+    let call = trip.call;
+    let is_object = call.repairs.iter().any(|repair| repair.rule == RepairRule::ObjectArguments.as_str());
+    match exact {
+        Ok(_) if level == RepairLevel::Off && is_object => Err(JsonFault {
+            code: Code::InvalidJson,
+            message: "the arguments came as an object, and not as the text of one".to_owned(),
+            hint: Some("send them as a JSON text".to_owned()),
+            offset: 0,
+        }),
+        Err(_) if level > RepairLevel::Off => repair::arguments(&call.arguments, level),
+        exact => exact,
+    }
 }
 
 fn invalid(tool: &str, violations: Vec<Violation>) -> ErrorObject {

@@ -19,6 +19,7 @@ mod idempotency;
 mod intervention;
 mod quotas;
 mod record;
+mod repair;
 mod replaced;
 mod results;
 mod rules;

@@ -11,8 +11,8 @@ use tollgate_ledger::{Ledger, Options, Recovery};
 use tollgate_policy::{Policy, Role};
 use tollgate_store::{InstallKey, Store};
 use tollgate_types::{
-    ApprovalChannel, BoxFuture, Call, Caller, Clock, Cx, Door, Language, Outcome, QuotaStore, Resilience, Risk, Secret,
-    Summarize, Surface, Tool, ToolDefinition, ToolError, ToolOutput, Workspace,
+    ApprovalChannel, BoxFuture, Call, Caller, Clock, Cx, Door, Language, Outcome, QuotaStore, RepairLevel, Resilience,
+    Risk, Secret, Summarize, Surface, Tool, ToolDefinition, ToolError, ToolOutput, Workspace,
 };
 
 /// A gate on a folder of its own.
@@ -39,6 +39,7 @@ pub(crate) struct Setup {
     pub(crate) envelope: bool,
     pub(crate) summaries: Option<Arc<dyn Summarize>>,
     pub(crate) language: Language,
+    pub(crate) repair: Option<RepairLevel>,
     /// How the ledger is kept.
     pub(crate) options: Options,
 }
@@ -126,6 +127,7 @@ pub(crate) fn open_with_ledger(folder: &Path, setup: Setup) -> (Gate, Operator, 
         envelope: setup.envelope,
         summaries: setup.summaries,
         sandbox: "none",
+        repair: setup.repair,
         language: setup.language,
     }
     .build(setup.tools)

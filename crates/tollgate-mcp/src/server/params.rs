@@ -174,7 +174,7 @@ impl<'a> Params<'a> {
         let name = self.text("name", self.name)?;
         let raw = unless_null(self.arguments);
         let is_fit = raw.is_none_or(is_object);
-        let arguments = raw.map(|raw| raw.get().to_owned()).unwrap_or_default();
+        let arguments = raw.map_or("{}", RawValue::get).to_owned();
         let key =
             unless_null(self.meta.idempotency_key).map(|key| self.text(IDEMPOTENCY_KEY, Some(key))).transpose()?;
         let progress_token = self.progress_token()?.map(ToOwned::to_owned);

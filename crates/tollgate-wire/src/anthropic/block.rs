@@ -159,6 +159,7 @@ impl Block {
             arguments: self.arguments(&head),
             provider_meta: other_fields(&self.start, &CALL_FIELDS),
             broken,
+            ..Draft::default()
         }
     }
 

@@ -3,7 +3,7 @@
 
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
-use tollgate_types::limits;
+use tollgate_types::{Repair, RepairRule, limits};
 
 use super::delta::{CallDelta, Chunk, Delta, REASONING, Unescape, integer, kept, scalar_text};
 use crate::calls::{CALLS_HELD_MAX, Draft, Notes, looks_like_a_call, seal, text_arguments};
@@ -48,6 +48,7 @@ struct Building {
     extent: Extent,
     pieces: Unescape,
     provider_meta: Map<String, Value>,
+    repairs: Vec<Repair>,
     broken: Option<&'static str>,
 }
 
@@ -306,6 +307,9 @@ impl Building {
             return self.grow(&piece);
         }
         let mut odd = (!fragment.get().starts_with('"')).then_some("args_not_string");
+        if fragment.get().starts_with('{') && self.repairs.is_empty() {
+            self.repairs.push(Repair::new("", RepairRule::ObjectArguments));
+        }
         let piece = self.pieces.piece(fragment).into_owned();
         if self.extent.has_ended() && self.arguments.trim_ascii() == "{}" && piece.trim_ascii_start().starts_with('{') {
             // Some servers open a call with `{}` and send the arguments after.
@@ -359,10 +363,10 @@ impl Building {
 
     fn into_draft(self, names: &Names) -> Draft {
         let broken = if self.pieces.has_lost() { Some("it holds half of a surrogate pair") } else { self.broken };
-        let Self { wire_id, name, arguments, is_text, provider_meta, .. } = self;
+        let Self { wire_id, name, arguments, is_text, provider_meta, repairs, .. } = self;
         let arguments = if is_text { text_arguments(names, &name, arguments) } else { arguments };
         let provider_meta = (!provider_meta.is_empty()).then_some(Value::Object(provider_meta));
-        Draft { wire_id, name, arguments, provider_meta, broken }
+        Draft { wire_id, name, arguments, provider_meta, repairs, broken }
     }
 }
 

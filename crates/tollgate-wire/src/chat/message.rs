@@ -178,7 +178,7 @@ fn read_call(delta: CallDelta<'_>) -> ModelCall {
         name: scalar_text(name).into_owned(),
         arguments: if delta.is_text { json!({ TEXT_PROPERTY: arguments }).to_string() } else { arguments },
         provider_meta: (!delta.more.is_empty()).then_some(Value::Object(delta.more)),
-        refusal: None,
+        ..ModelCall::default()
     }
 }
 

@@ -145,7 +145,7 @@ fn a_history_of_another_dialect_goes_out_as_text_and_calls() {
         name: "lookup".to_owned(),
         arguments: r#"{"n": 18446744073709551615}"#.to_owned(),
         provider_meta: Some(json!({"thoughtSignature": "b3RoZXI="})),
-        refusal: None,
+        ..crate::ModelCall::default()
     };
     for dialect in [None, Some(Dialect::Anthropic)] {
         let raw = Part::Raw(r#"{"type":"thinking"}"#.to_owned());

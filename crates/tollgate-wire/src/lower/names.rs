@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use tollgate_types::ToolDefinition;
+use tollgate_types::{RepairRule, ToolDefinition};
 
 use crate::dialect::Dialect;
 
@@ -102,7 +102,7 @@ impl Names {
         }
         let bare =
             KNOWN_PREFIXES.iter().filter_map(|prefix| asked.strip_prefix(prefix)).find_map(|rest| self.exact(rest));
-        bare.map_or((asked, None), |tool| (tool, Some("name_prefix_stripped")))
+        bare.map_or((asked, None), |tool| (tool, Some(RepairRule::NamePrefixStripped.as_str())))
     }
 
     fn exact(&self, name: &str) -> Option<&str> {

@@ -1,21 +1,13 @@
-//! One recursive-descent JSON parser with two modes. In the strict one every deviation is a fault; in the mending one
-//! the lossless deviations are recorded and passed over. Recursion is bounded by the depth limit.
+//! One recursive-descent JSON parser. A deviation that stands on its rung of the ladder is recorded and passed over, every
+//! other is a fault. Recursion is bounded by the depth limit. Nearly every text is valid JSON: that way is kept short.
 
-use serde_json::map::Entry;
 use serde_json::{Map, Number, Value};
-use tollgate_types::{Code, Repair, limits};
+use tollgate_types::{Code, Repair, RepairLevel, RepairRule, limits};
 
 use super::JsonFault;
 
 const EXCERPT_CHARS_MAX: usize = 24;
 const TRUNCATED: &str = "possibly truncated: send the whole call again, shorter or in several calls";
-
-/// What becomes of lossless deviations.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Mode {
-    Strict,
-    Mending,
-}
 
 /// Where the parser is, as a list that lives on the stack and costs nothing until a repair asks for it.
 enum Path<'p> {
@@ -38,19 +30,21 @@ pub(super) struct Parser<'t> {
     text: &'t str,
     bytes: &'t [u8],
     at: usize,
-    mode: Mode,
+    level: RepairLevel,
     repairs: Vec<Repair>,
+    /// Where strings with escapes are put together, so that each is allocated once.
+    scratch: String,
 }
 
 impl<'t> Parser<'t> {
-    pub(super) fn new(text: &'t str, mode: Mode) -> Self {
-        Self { text, bytes: text.as_bytes(), at: 0, mode, repairs: Vec::new() }
+    pub(super) fn new(text: &'t str, level: RepairLevel) -> Self {
+        Self { text, bytes: text.as_bytes(), at: 0, level, repairs: Vec::new(), scratch: String::new() }
     }
 
     /// Reads only a span of the text; places in messages still count from the start of the whole.
-    pub(super) fn within(text: &'t str, start: usize, end: usize, mode: Mode) -> Self {
+    pub(super) fn within(text: &'t str, start: usize, end: usize, level: RepairLevel) -> Self {
         let bytes = text.as_bytes().get(..end).unwrap_or_default();
-        Self { text, bytes, at: start, mode, repairs: Vec::new() }
+        Self { text, bytes, at: start, level, repairs: Vec::new(), scratch: String::new() }
     }
 
     /// Reads exactly one value and nothing after it.
@@ -64,8 +58,20 @@ impl<'t> Parser<'t> {
                 let fault = self.fault(self.at, "a second JSON value after the first");
                 Err(JsonFault { hint: Some("make one call for each object".to_owned()), ..fault })
             }
+            Some(_) if value.is_object() && self.is_no_json_left() => {
+                self.mend(RepairRule::TrailingText, &Path::Root, "unexpected text after the JSON value")?;
+                Ok((value, self.repairs))
+            }
             Some(_) => Err(self.fault(self.at, "unexpected text after the JSON value")),
         }
+    }
+
+    /// Whether what follows can only be words: nothing of it could belong to the object, or be another value.
+    fn is_no_json_left(&self) -> bool {
+        let rest = self.text.get(self.at..self.bytes.len()).unwrap_or_default().trim_ascii();
+        !rest.contains(['{', '}', '[', ']', '"'])
+            && !rest.starts_with([',', ':'])
+            && serde_json::from_str::<serde::de::IgnoredAny>(rest).is_err()
     }
 
     fn value(&mut self, path: &Path<'_>, depth: usize) -> Result<Value, JsonFault> {
@@ -73,7 +79,7 @@ impl<'t> Parser<'t> {
             Some(b'{') => self.object(path, self.deeper(depth)?).map(Value::Object),
             Some(b'[') => self.array(path, self.deeper(depth)?).map(Value::Array),
             Some(b'"') => self.string(b'"', path).map(Value::String),
-            Some(b'\'') if self.mode == Mode::Mending => self.single_quoted(path).map(Value::String),
+            Some(b'\'') if self.level > RepairLevel::Off => self.single_quoted(path).map(Value::String),
             Some(b'-' | b'0'..=b'9') => self.number(),
             Some(b'a'..=b'z' | b'A'..=b'Z') => self.literal(path),
             _ => Err(self.expected("a value")),
@@ -103,12 +109,11 @@ impl<'t> Parser<'t> {
             }
             self.skip_space(path)?;
             let value = self.value(&Path::Key(path, &key), depth)?;
-            match map.entry(key) {
-                Entry::Vacant(entry) => entry.insert(value),
-                Entry::Occupied(entry) => {
-                    return Err(self.fault(key_at, format!("the key `{}` stands twice", excerpt(entry.key()))));
-                }
-            };
+            if map.insert(key, value).is_some() {
+                self.at = key_at;
+                let key = self.key(path)?;
+                return Err(self.fault(key_at, format!("the key `{}` stands twice", excerpt(&key))));
+            }
             self.skip_space(path)?;
             if self.closes(b'}', path)? {
                 return Ok(map);
@@ -119,9 +124,9 @@ impl<'t> Parser<'t> {
     fn key(&mut self, path: &Path<'_>) -> Result<String, JsonFault> {
         match self.peek() {
             Some(b'"') => self.string(b'"', path),
-            Some(b'\'') if self.mode == Mode::Mending => self.single_quoted(path),
-            Some(b'a'..=b'z' | b'A'..=b'Z' | b'_' | b'$') if self.mode == Mode::Mending => {
-                self.mend("unquoted_key", path, "")?;
+            Some(b'\'') if self.level > RepairLevel::Off => self.single_quoted(path),
+            Some(b'a'..=b'z' | b'A'..=b'Z' | b'_' | b'$') if self.level > RepairLevel::Off => {
+                self.mend(RepairRule::UnquotedKey, path, "")?;
                 Ok(self.word().to_owned())
             }
             _ => Err(self.expected("a key in double quotes")),
@@ -157,24 +162,36 @@ impl<'t> Parser<'t> {
         if self.peek() != Some(close) {
             return Ok(false);
         }
-        self.mend_at(comma_at, "trailing_comma", path, "a comma after the last member")?;
+        self.mend_at(comma_at, RepairRule::TrailingComma, path, "a comma after the last member")?;
         self.at += 1;
         Ok(true)
     }
 
     fn single_quoted(&mut self, path: &Path<'_>) -> Result<String, JsonFault> {
-        self.mend("single_quotes", path, "")?;
+        self.mend(RepairRule::SingleQuotes, path, "")?;
         self.string(b'\'', path)
     }
 
     fn string(&mut self, quote: u8, path: &Path<'_>) -> Result<String, JsonFault> {
         self.at += 1;
-        let mut out = String::new();
-        let mut from = self.at;
+        let start = self.at;
+        self.at += plain(self.bytes.get(start..).unwrap_or_default(), quote);
+        if self.peek() == Some(quote) {
+            let text = self.since(start).to_owned();
+            self.at += 1;
+            return Ok(text);
+        }
+        let mut out = std::mem::take(&mut self.scratch);
+        out.clear();
+        self.pieces(start, quote, path, &mut out)?;
+        let text = out.as_str().to_owned();
+        self.scratch = out;
+        Ok(text)
+    }
+
+    /// The rest of a string that has escapes.
+    fn pieces(&mut self, mut from: usize, quote: u8, path: &Path<'_>, out: &mut String) -> Result<(), JsonFault> {
         loop {
-            let rest = self.bytes.get(self.at..).unwrap_or_default();
-            let run = rest.iter().position(|&byte| byte == quote || byte == b'\\' || byte < 0x20);
-            self.at += run.unwrap_or(rest.len());
             match self.peek() {
                 None => return Err(self.truncated("the string is not closed")),
                 Some(b'\\') => {
@@ -185,13 +202,14 @@ impl<'t> Parser<'t> {
                 Some(byte) if byte == quote => {
                     out.push_str(self.since(from));
                     self.at += 1;
-                    return Ok(out);
+                    return Ok(());
                 }
                 Some(_) => {
-                    self.mend("control_chars_escaped", path, "a raw control character in a string")?;
+                    self.mend(RepairRule::ControlCharsEscaped, path, "a raw control character in a string")?;
                     self.at += 1;
                 }
             }
+            self.at += plain(self.bytes.get(self.at..).unwrap_or_default(), quote);
         }
     }
 
@@ -250,41 +268,52 @@ impl<'t> Parser<'t> {
 
     fn number(&mut self) -> Result<Value, JsonFault> {
         let start = self.at;
-        self.eat(b'-');
+        let is_negative = self.eat(b'-');
+        let digits_at = self.at;
         if !self.eat(b'0') {
             self.digits()?;
         }
-        let mut is_integer = true;
+        let digits = digits_at..self.at;
+        let is_integer = !matches!(self.peek(), Some(b'.' | b'e' | b'E'));
         if self.eat(b'.') {
-            is_integer = false;
             self.digits()?;
         }
         if self.eat(b'e') || self.eat(b'E') {
-            is_integer = false;
             let _ = self.eat(b'+') || self.eat(b'-');
             self.digits()?;
         }
-        let text = self.since(start);
         if matches!(self.peek(), Some(b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' | b'_' | b'.')) {
             return Err(self.fault(start, "a number that JSON does not know"));
         }
         // `-0` is a float, as for serde_json: an integer has no negative zero.
-        let integer = if is_integer && text != "-0" {
-            text.parse::<u64>().map(Number::from).or_else(|_| text.parse::<i64>().map(Number::from)).ok()
+        match self.bytes.get(digits).unwrap_or_default() {
+            b"0" if is_negative && is_integer => {}
+            digits if is_integer => return self.integer(start, is_negative, digits),
+            _ => {}
+        }
+        self.float(start)
+    }
+
+    fn integer(&self, start: usize, is_negative: bool, digits: &[u8]) -> Result<Value, JsonFault> {
+        let next = |sum: u64, digit: &u8| sum.checked_mul(10)?.checked_add(u64::from(digit - b'0'));
+        let sum = digits.iter().try_fold(0, next);
+        let number = if is_negative {
+            sum.and_then(|sum| 0_i64.checked_sub_unsigned(sum)).map(Number::from)
         } else {
-            None
+            sum.map(Number::from)
         };
-        if let Some(integer) = integer {
-            return Ok(Value::Number(integer));
-        }
-        if is_integer && text != "-0" {
+        number.map(Value::Number).ok_or_else(|| {
             let fault = self.fault(start, "an integer with more digits than can be kept");
-            return Err(JsonFault { hint: Some("send it as a string where the tool takes one".to_owned()), ..fault });
-        }
-        let float = text.parse::<f64>().ok().filter(|float| {
-            let mantissa = text.split(['e', 'E']).next().unwrap_or_default();
-            *float != 0.0 || !mantissa.bytes().any(|byte| matches!(byte, b'1'..=b'9'))
-        });
+            JsonFault { hint: Some("send it as a string where the tool takes one".to_owned()), ..fault }
+        })
+    }
+
+    fn float(&self, start: usize) -> Result<Value, JsonFault> {
+        let text = self.since(start);
+        // What is too small to be told from zero would be another number.
+        let mut mantissa = text.bytes().take_while(|byte| !matches!(byte, b'e' | b'E'));
+        let is_kept = |float: &f64| *float != 0.0 || !mantissa.any(|byte| matches!(byte, b'1'..=b'9'));
+        let float = text.parse::<f64>().ok().filter(is_kept);
         match float.and_then(Number::from_f64) {
             Some(number) => Ok(Value::Number(number)),
             None => Err(self.fault(start, "a number outside of the range of a 64-bit float")),
@@ -292,11 +321,10 @@ impl<'t> Parser<'t> {
     }
 
     fn digits(&mut self) -> Result<(), JsonFault> {
-        let start = self.at;
-        while matches!(self.peek(), Some(b'0'..=b'9')) {
-            self.at += 1;
-        }
-        if self.at == start { Err(self.expected("a digit")) } else { Ok(()) }
+        let rest = self.bytes.get(self.at..).unwrap_or_default();
+        let count = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        self.at += count;
+        if count == 0 { Err(self.expected("a digit")) } else { Ok(()) }
     }
 
     fn literal(&mut self, path: &Path<'_>) -> Result<Value, JsonFault> {
@@ -312,7 +340,7 @@ impl<'t> Parser<'t> {
             _ => return Err(self.fault(start, "expected a value")),
         };
         if word.starts_with(|c: char| c.is_ascii_uppercase()) {
-            self.mend_at(start, "python_literal", path, "expected a value")?;
+            self.mend_at(start, RepairRule::PythonLiteral, path, "expected a value")?;
         }
         Ok(value)
     }
@@ -325,12 +353,20 @@ impl<'t> Parser<'t> {
         self.since(start)
     }
 
+    #[inline]
     fn skip_space(&mut self, path: &Path<'_>) -> Result<(), JsonFault> {
+        match self.peek() {
+            Some(byte) if byte > b' ' && byte != b'/' => Ok(()),
+            _ => self.skip_blanks(path),
+        }
+    }
+
+    fn skip_blanks(&mut self, path: &Path<'_>) -> Result<(), JsonFault> {
         loop {
             while matches!(self.peek(), Some(b' ' | b'\t' | b'\n' | b'\r')) {
                 self.at += 1;
             }
-            if self.mode == Mode::Strict {
+            if self.level < RepairRule::Comment.level() {
                 return Ok(());
             }
             let rest = self.bytes.get(self.at..).unwrap_or_default();
@@ -344,21 +380,21 @@ impl<'t> Parser<'t> {
             } else {
                 return Ok(());
             };
-            self.mend("comment", path, "")?;
+            self.mend(RepairRule::Comment, path, "")?;
             self.at += length;
         }
     }
 
-    /// Passes over a deviation, or refuses it when strict.
-    fn mend(&mut self, rule: &str, path: &Path<'_>, what: &str) -> Result<(), JsonFault> {
+    /// Passes over a deviation, or refuses it on a lower rung.
+    fn mend(&mut self, rule: RepairRule, path: &Path<'_>, what: &str) -> Result<(), JsonFault> {
         self.mend_at(self.at, rule, path, what)
     }
 
-    fn mend_at(&mut self, offset: usize, rule: &str, path: &Path<'_>, what: &str) -> Result<(), JsonFault> {
-        if self.mode == Mode::Strict {
+    fn mend_at(&mut self, offset: usize, rule: RepairRule, path: &Path<'_>, what: &str) -> Result<(), JsonFault> {
+        if rule.level() > self.level {
             return Err(self.fault(offset, what));
         }
-        if !self.repairs.iter().any(|repair| repair.rule == rule) {
+        if !self.repairs.iter().any(|repair| repair.rule == rule.as_str()) {
             self.repairs.push(Repair::new(path.pointer(), rule));
         }
         Ok(())
@@ -378,6 +414,7 @@ impl<'t> Parser<'t> {
         self.text.get(start..self.at).unwrap_or_default()
     }
 
+    #[cold]
     fn expected(&self, what: &str) -> JsonFault {
         if self.at >= self.bytes.len() {
             return self.truncated(&format!("the text ends where {what} should follow"));
@@ -385,10 +422,12 @@ impl<'t> Parser<'t> {
         self.fault(self.at, format!("expected {what}"))
     }
 
+    #[cold]
     fn truncated(&self, what: &str) -> JsonFault {
         JsonFault { hint: Some(TRUNCATED.to_owned()), ..self.fault(self.bytes.len(), what) }
     }
 
+    #[cold]
     fn fault(&self, offset: usize, what: impl Into<String>) -> JsonFault {
         let before = self.text.get(..offset).unwrap_or(self.text);
         let line = before.bytes().filter(|&byte| byte == b'\n').count() + 1;
@@ -401,6 +440,26 @@ impl<'t> Parser<'t> {
         }
         JsonFault { code: Code::InvalidJson, message, hint: None, offset }
     }
+}
+
+/// How many bytes are nothing but text: no quote, backslash or control character. Eight at a time (Mycroft's test).
+fn plain(bytes: &[u8], quote: u8) -> usize {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const HIGH: u64 = 0x8080_8080_8080_8080;
+    let each = |byte: u8| u64::from(byte) * ONES;
+    let zero = |word: u64| word.wrapping_sub(ONES) & !word;
+    let (words, rest) = bytes.as_chunks::<8>();
+    for (at, word) in words.iter().enumerate() {
+        let word = u64::from_le_bytes(*word);
+        let control = word.wrapping_sub(each(0x20)) & !word;
+        // A false alarm is only possible above a true one.
+        let special = (control | zero(word ^ each(quote)) | zero(word ^ each(b'\\'))) & HIGH;
+        if special != 0 {
+            return 8 * at + usize::try_from(special.trailing_zeros() / 8).unwrap_or_default();
+        }
+    }
+    let is_special = |byte: &u8| *byte == quote || *byte == b'\\' || *byte < 0x20;
+    8 * words.len() + rest.iter().position(is_special).unwrap_or(rest.len())
 }
 
 /// The beginning of a text, escaped so that it can stand in a message.

@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 use serde_json::json;
+use tollgate_types::RepairLevel::{Lenient, Lossless, Off};
 use tollgate_types::limits;
 
 use super::*;
@@ -28,11 +29,14 @@ fn lossless_defects_are_mended_and_reported() {
         (r"{'q': 'it\'s'}", json!({"q":"it's"}), &["single_quotes"]),
         ("{q: 1, dry-run: false}", json!({"q":1,"dry-run":false}), &["unquoted_key"]),
         ("{\"q\": 1 // one\n, /* two */ \"r\": 2}", json!({"q":1,"r":2}), &["comment"]),
+        (r#"{"q":1} That should do."#, json!({"q":1}), &["trailing_text"]),
+        (r#"{"q":"}"} 就这些。"#, json!({"q":"}"}), &["trailing_text"]),
+        ("{'q':1}\n// done", json!({"q":1}), &["single_quotes", "comment"]),
         (r#"{"url":"http://a/b","c":"/* no */"}"#, json!({"url":"http://a/b","c":"/* no */"}), &[]),
         (r#"{"e":"\ud83d\ude00é\u00e9"}"#, json!({"e":"😀éé"}), &[]),
     ];
     for (text, value, rules) in cases {
-        let parsed = arguments(text).unwrap_or_else(|fault| panic!("{text}: {fault}"));
+        let parsed = arguments(text, Lenient).unwrap_or_else(|fault| panic!("{text}: {fault}"));
         assert_eq!(&parsed.value, value, "{text}");
         assert_eq!(parsed.repairs.iter().map(|repair| repair.rule.as_str()).collect::<Vec<_>>(), *rules, "{text}");
     }
@@ -43,6 +47,7 @@ fn a_repair_names_its_place() {
     let parsed = arguments(
         r#"{"a":{"b/c":[0,"x
 y"]}}"#,
+        Lossless,
     )
     .unwrap();
     assert_eq!(parsed.repairs, vec![Repair::new("/a/b~1c/1", "control_chars_escaped")]);
@@ -69,7 +74,14 @@ fn what_would_be_a_guess_is_refused() {
         (r#"{"n":012}"#, Code::InvalidJson, "a number that JSON does not know"),
         (r#"{"n":0x1F}"#, Code::InvalidJson, "a number that JSON does not know"),
         (r#"{"q":1}{"q":2}"#, Code::InvalidJson, "a second JSON value"),
-        (r#"{"q":1} thanks"#, Code::InvalidJson, "unexpected text after"),
+        (r#"{"q":1}, 2"#, Code::InvalidJson, "unexpected text after"),
+        (r#"{"q":1} 2"#, Code::InvalidJson, "unexpected text after"),
+        (r#"{"q":1} null"#, Code::InvalidJson, "unexpected text after"),
+        (r#"{"q":1} "thanks""#, Code::InvalidJson, "unexpected text after"),
+        (r#"{"q":{"a":1}}, "b": 2}"#, Code::InvalidJson, "unexpected text after"),
+        (r#""tea" thanks"#, Code::InvalidJson, "unexpected text after"),
+        (r#"Here it is: {"q":1}"#, Code::InvalidJson, "expected a value"),
+        ("```json\n{\"q\":1}\n``` thanks", Code::InvalidJson, "expected a value"),
         (r#"{"q":1}}"#, Code::InvalidJson, "unexpected text after"),
         ("{\"q\":1,,}", Code::InvalidJson, "expected a key"),
         (r#"["tea"]"#, Code::InvalidArguments, "arguments must be a JSON object, not an array"),
@@ -79,7 +91,7 @@ fn what_would_be_a_guess_is_refused() {
         (r#""\"{}\"""#, Code::InvalidArguments, "arguments must be a JSON object, not a string"),
     ];
     for (text, code, message) in cases {
-        let fault = arguments(text).unwrap_err();
+        let fault = arguments(text, Lenient).unwrap_err();
         assert_eq!(fault.code, *code, "{text}");
         assert!(fault.message.contains(message), "{text}: {}", fault.message);
     }
@@ -90,12 +102,12 @@ fn an_unfinished_text_is_never_closed() {
     let whole = r#"{"path":"a.md","n":[1,{"t":true}],"u":"\u00e9\ud83d\ude00","f":-1.5e3}"#;
     for end in (1..whole.len()).filter(|end| whole.is_char_boundary(*end)) {
         let head = whole.get(..end).unwrap();
-        let fault = arguments(head).unwrap_err();
+        let fault = arguments(head, Lenient).unwrap_err();
         assert_eq!(fault.code, Code::InvalidJson, "{head}");
         let hint = fault.hint.unwrap_or_else(|| panic!("{head}: {}", fault.message));
         assert!(hint.starts_with("possibly truncated"), "{hint}");
     }
-    assert!(arguments(whole).is_ok());
+    assert!(arguments(whole, Off).is_ok());
 }
 
 #[test]
@@ -104,10 +116,10 @@ fn nesting_and_size_are_limited() {
     assert!(strict(&nested(limits::JSON_DEPTH_MAX)).is_ok());
     assert!(strict(&nested(limits::JSON_DEPTH_MAX + 1)).unwrap_err().message.contains("nested deeper"));
     for open in ["[", "{\"a\":", "{'a':["] {
-        assert!(arguments(&open.repeat(200_000 / open.len())).unwrap_err().message.contains("nested deeper"));
+        assert!(arguments(&open.repeat(200_000 / open.len()), Lenient).unwrap_err().message.contains("nested deeper"));
     }
     let large = format!("{{\"a\":\"{}\"}}", "x".repeat(limits::ARGUMENTS_BYTES_MAX));
-    assert_eq!(arguments(&large).unwrap_err().code, Code::InvalidArguments);
+    assert_eq!(arguments(&large, Lenient).unwrap_err().code, Code::InvalidArguments);
 }
 
 #[test]
@@ -158,9 +170,170 @@ proptest! {
     }
 
     #[test]
-    fn any_text_is_answered(text in any::<String>()) {
-        if let Ok(parsed) = arguments(&text) {
-            prop_assert!(parsed.value.is_object());
+    fn any_text_is_answered_and_what_was_mended_stays_as_it_is(text in any::<String>()) {
+        check_rungs(&text);
+    }
+
+    #[test]
+    fn texts_that_are_nearly_json_keep_the_laws(text in r#"[{}\[\]:,'"`a/* 1-9.\\nTrueNone]{0,40}"#) {
+        check_rungs(&text);
+    }
+
+    /// Whatever way it is written that a rung allows: it is read as what it is.
+    #[test]
+    fn what_is_written_badly_is_read_as_it_is_meant(value in object(), style in styles()) {
+        let text = style.print(&value);
+        let level = style.level();
+        let parsed = arguments(&text, level).unwrap_or_else(|fault| panic!("{text}: {fault}"));
+        prop_assert_eq!(&parsed.value, &value, "{}", text);
+        check_rungs(&text);
+    }
+}
+
+/// The laws of one text on every rung.
+fn check_rungs(text: &str) {
+    let [off, lossless, lenient] = [Off, Lossless, Lenient].map(|level| arguments(text, level));
+    if let Ok(value @ Value::Object(_)) = strict(text) {
+        assert_eq!(off, Ok(Parsed { value, repairs: Vec::new() }), "{text}");
+    }
+    // A higher rung reads what a lower one reads, and as the same.
+    assert!(off.is_err() || off == lossless, "{text}");
+    assert!(lossless.is_err() || lossless == lenient, "{text}");
+    if let Ok(parsed) = &lenient {
+        let level = |repair: &Repair| RepairRule::ALL.iter().find(|rule| rule.as_str() == repair.rule).unwrap().level();
+        let needed = parsed.repairs.iter().map(level).max().unwrap_or(Off);
+        assert_eq!((off.is_ok(), lossless.is_ok()), (needed == Off, needed <= Lossless), "{text}");
+    }
+    for parsed in [off, lossless, lenient].into_iter().flatten() {
+        assert!(parsed.value.is_object(), "{text}");
+        let again = arguments(&parsed.value.to_string(), Off);
+        assert_eq!(again, Ok(Parsed { value: parsed.value, repairs: Vec::new() }), "{text}");
+    }
+}
+
+fn object() -> impl Strategy<Value = Value> {
+    prop::collection::hash_map("[a-z_]{1,6}|.{0,4}", json(), 0..5)
+        .prop_map(|map| Value::Object(map.into_iter().collect()))
+}
+
+/// A way of writing JSON that is not quite right.
+#[derive(Debug, Clone)]
+struct Style {
+    is_single_quoted: bool,
+    is_python: bool,
+    has_bare_keys: bool,
+    has_raw_controls: bool,
+    has_trailing_commas: bool,
+    has_comments: bool,
+    is_doubled: bool,
+    is_fenced: bool,
+    has_words_after: bool,
+}
+
+fn styles() -> impl Strategy<Value = Style> {
+    any::<[bool; 9]>().prop_map(|on| Style {
+        is_single_quoted: on[0],
+        is_python: on[1],
+        has_bare_keys: on[2],
+        has_raw_controls: on[3],
+        has_trailing_commas: on[4],
+        has_comments: on[5],
+        is_doubled: on[6],
+        // Each of these is only a repair around the object itself.
+        is_fenced: on[7] && !on[6],
+        has_words_after: on[8] && !on[7] && !on[6],
+    })
+}
+
+impl Style {
+    fn level(&self) -> RepairLevel {
+        match self {
+            Self { has_comments: true, .. } | Self { has_words_after: true, .. } => Lenient,
+            Self {
+                is_single_quoted: false,
+                is_python: false,
+                has_bare_keys: false,
+                has_raw_controls: false,
+                has_trailing_commas: false,
+                is_doubled: false,
+                is_fenced: false,
+                ..
+            } => Off,
+            Self { .. } => Lossless,
         }
+    }
+
+    fn print(&self, value: &Value) -> String {
+        let mut out = String::new();
+        self.value(value, &mut out);
+        if self.is_doubled {
+            out = Value::from(out).to_string();
+        }
+        if self.is_fenced {
+            out = format!("```json\n{out}\n```");
+        }
+        if self.has_words_after {
+            out.push_str("\nI hope this helps! 就这些。");
+        }
+        out
+    }
+
+    fn value(&self, value: &Value, out: &mut String) {
+        let word = |python, json| if self.is_python { python } else { json };
+        match value {
+            Value::Null => out.push_str(word("None", "null")),
+            Value::Bool(true) => out.push_str(word("True", "true")),
+            Value::Bool(false) => out.push_str(word("False", "false")),
+            Value::Number(number) => out.push_str(&number.to_string()),
+            Value::String(text) => self.text(text, out),
+            Value::Array(items) => self.list(['[', ']'], items.iter().map(|item| (None, item)), out),
+            Value::Object(map) => self.list(['{', '}'], map.iter().map(|(key, item)| (Some(key), item)), out),
+        }
+    }
+
+    fn list<'v>(
+        &self,
+        [open, close]: [char; 2],
+        items: impl Iterator<Item = (Option<&'v String>, &'v Value)>,
+        out: &mut String,
+    ) {
+        out.push(open);
+        let mut count = 0;
+        for (key, item) in items {
+            if count > 0 {
+                out.push(',');
+            }
+            count += 1;
+            if self.has_comments {
+                out.push_str(if count % 2 == 0 { " /* so */ " } else { "// so\n" });
+            }
+            if let Some(key) = key {
+                let is_word = !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+                if self.has_bare_keys && is_word {
+                    out.push_str(key)
+                } else {
+                    self.text(key, out)
+                }
+                out.push(':');
+            }
+            self.value(item, out);
+        }
+        if self.has_trailing_commas && count > 0 {
+            out.push(',');
+        }
+        out.push(close);
+    }
+
+    fn text(&self, text: &str, out: &mut String) {
+        let quote = if self.is_single_quoted { '\'' } else { '"' };
+        out.push(quote);
+        for c in text.chars() {
+            match c {
+                _ if c == quote || c == '\\' => out.extend(['\\', c]),
+                _ if c < ' ' && !self.has_raw_controls => out.push_str(&format!("\\u{:04x}", u32::from(c))),
+                _ => out.push(c),
+            }
+        }
+        out.push(quote);
     }
 }

@@ -370,6 +370,7 @@ impl Building {
             name,
             provider_meta: (!call.more.is_empty()).then_some(Value::Object(call.more)),
             broken,
+            ..Draft::default()
         }
     }
 }

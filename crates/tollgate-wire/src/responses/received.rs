@@ -166,7 +166,7 @@ fn model_call(call: Call) -> ModelCall {
         name,
         arguments: if is_text { json!({ TEXT_PROPERTY: input }).to_string() } else { input },
         provider_meta: (!more.is_empty()).then_some(Value::Object(more)),
-        refusal: None,
+        ..ModelCall::default()
     }
 }
 

@@ -20,7 +20,7 @@ mod responses;
 mod soundness;
 
 use serde_json::{Value, json};
-use tollgate_types::Code;
+use tollgate_types::{Code, RepairLevel};
 use tollgate_wire::{Dialect, History, Message, ModelCall, Names, Stream, Turn, read_reply, repair};
 
 /// The dialects that are spoken so far.
@@ -52,7 +52,7 @@ fn settle(call: &ModelCall) -> (Result<Value, Fault>, Vec<String>) {
     if let Some(refusal) = &call.refusal {
         return (Err((refusal.error, refusal.hint.clone())), Vec::new());
     }
-    match repair::arguments(&call.arguments) {
+    match repair::arguments(&call.arguments, RepairLevel::Lossless) {
         Ok(parsed) => (Ok(parsed.value), parsed.repairs.into_iter().map(|repair| repair.rule).collect()),
         Err(fault) => (Err((fault.code, fault.hint)), Vec::new()),
     }
@@ -133,7 +133,7 @@ fn chat_streams() {
 fn mcp_arguments() {
     for case in cases(include_str!("../cases/mcp.jsonl")) {
         let arguments = &case["input"]["call"]["arguments"];
-        let parsed = repair::arguments(&arguments.to_string()).unwrap();
+        let parsed = repair::arguments(&arguments.to_string(), RepairLevel::Off).unwrap();
         assert_eq!((&parsed.value, parsed.repairs.len()), (arguments, 0), "{}", case["id"]);
     }
 }

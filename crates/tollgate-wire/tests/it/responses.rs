@@ -1,7 +1,7 @@
 //! The shared cases of Responses. What a stream leaves out of its end is added here.
 
 use serde_json::{Value, json};
-use tollgate_types::Code;
+use tollgate_types::{Code, RepairLevel};
 use tollgate_wire::{Dialect, Lowered, Message, Names, Request, Stream, Turn, read_reply, repair};
 
 use crate::cases;
@@ -43,7 +43,10 @@ fn answered(body: &Value) -> Vec<&str> {
 #[test]
 fn arguments_that_are_no_object_are_told_to_the_model() {
     let turn = whole("resp_1", &case("TC-008")["input"]["output"]);
-    assert_eq!(repair::arguments(&turn.calls[0].arguments).unwrap_err().code, Code::InvalidArguments);
+    assert_eq!(
+        repair::arguments(&turn.calls[0].arguments, RepairLevel::Lossless).unwrap_err().code,
+        Code::InvalidArguments
+    );
 }
 
 #[test]
@@ -62,7 +65,7 @@ fn what_is_done_counts() {
     let turn = streamed(&case["input"]["events"]);
     let (call, expected) = (&turn.calls[0], &case["expected"]["calls"][0]);
     assert_eq!((json!(call.id), json!(call.name)), (expected["id"].clone(), expected["name"].clone()));
-    assert_eq!(repair::arguments(&call.arguments).unwrap().value, expected["args"]);
+    assert_eq!(repair::arguments(&call.arguments, RepairLevel::Lossless).unwrap().value, expected["args"]);
     assert_eq!(turn.diagnostics, [case["expected"]["diagnostic"].as_str().unwrap()]);
 }
 

@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use tollgate_types::{Language, Resilience, ToolDefinition};
+use tollgate_types::{Language, RepairLevel, Resilience, ToolDefinition};
 use toml::Spanned;
 
 pub use approvals::{ApprovalWebhook, Approvals};
@@ -58,6 +58,10 @@ pub struct Config {
     pub environment: Option<String>,
     /// The language of what models are told when a call does not work: `en` or `zh`. Codes and fields stay as they are.
     pub language: Language,
+    /// How far arguments are mended that are not exactly right: `off`, `lossless` (unless anybody says more) or `lenient`;
+    /// docs/repair.md. A role and a tool may say it too: the strictest counts, and no more than `lossless` where something
+    /// changes.
+    pub repair: Option<RepairLevel>,
     /// Whether results are wrapped as `{"ok": true, "data": …}` for the model.
     pub envelope: bool,
     /// Environment variables for programs, on top of PATH, HOME, LANG and their like.
@@ -121,6 +125,7 @@ impl Default for Config {
             role: Spanned::new(0..0, "developer".into()),
             environment: None,
             language: Language::En,
+            repair: None,
             envelope: false,
             env: BTreeMap::new(),
             server: Server::default(),
@@ -296,6 +301,8 @@ struct RoleSchema {
     repeats: Option<std::num::NonZeroU32>,
     /// The language in which its callers are told why a call does not work; unsaid: what `language` says for all.
     language: Option<Language>,
+    /// How far arguments are mended at most: `off`, `lossless` or `lenient`; docs/repair.md.
+    repair: Option<RepairLevel>,
 }
 
 /// A configuration with the file it came from.
@@ -409,7 +416,8 @@ impl Loaded {
         for (name, table) in &self.config.roles {
             let role: tollgate_policy::Role =
                 serde_path_to_error::deserialize(table.get_ref().clone()).map_err(|e| {
-                    let hint = "a role has tools, exclude, inherits, permission, risk, ask, repeats and language";
+                    let hint =
+                        "a role has tools, exclude, inherits, permission, risk, ask, repeats, language and repair";
                     self.inner_fault(table, &format!("roles.{name}"), &e, hint)
                 })?;
             roles.push(role.named(name));

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use tollgate::RepairLevel::{Lenient, Off};
 use tollgate::config::{Found, Loaded, find};
 use tollgate::{Error, Tollgate};
 
@@ -50,6 +51,8 @@ fn every_fault_has_its_place_and_what_would_be_right() {
             "a role has",
         ),
         ("[[tool]]\nname = \"t\"\ndescription = \"d\"\n", 1, &["`tool.t`", "it runs nothing"], "command ="),
+        ("repair = \"some\"\n", 1, &[":1:", "`repair`", "unknown value `some`"], "config"),
+        ("[roles.r]\ntools = [\"*\"]\nrepair = \"all\"\n", 3, &[":3:", "`roles.r.repair`", "`all`"], "and repair"),
         ("[audit]\nreads = \"never\"\n", 2, &[":2:", "`audit.reads`", "unknown value `never`"], "config"),
         ("[audit]\ncheckpoint_idle = \"soon\"\n", 2, &[":2:", "not a period"], "10s"),
         ("[results]\nkeep = \"soon\"\n", 2, &[":2:", "`results.keep`", "not a period"], "168h"),
@@ -182,6 +185,18 @@ async fn every_fault_of_the_house_has_its_place_too() {
             &["`tool.t`", "circle: t → t"],
             "correct its definition",
         ),
+        (
+            "\n[[tool]]\nname = \"t\"\ndescription = \"d\"\ncommand = [\"c\"]\nrepair = \"lenient\"\n",
+            2,
+            &[":2:", "`tool.t`", "`repair` is `lenient`", "its risk is `dangerous`"],
+            "correct its definition",
+        ),
+        (
+            "repair = \"lenient\"\n[tools.\"*_file\"]\nrepair = \"lenient\"\n",
+            2,
+            &[":2:", "`tools.\"*_file\"`", "`lenient` is only for tools that read"],
+            "docs/config.md",
+        ),
         ("[mcp.a]\nurl = \"ftp://h/\"\n", 2, &[":2:", "`mcp.a.url`"], "docs/config.md"),
         ("role = \"developer\"\n\n[mcp.a__b]\ncommand = \"c\"\n", 3, &[":3:", "`mcp.a__b`", "single `_`"], "docs"),
     ];
@@ -246,6 +261,19 @@ fn the_nearest_file_is_found() {
     assert_eq!((own.config.role.get_ref().as_str(), own.data_dir()), ("own", empty.path().join(".tollgate")));
     let none = find(&Found { folder: empty.path().to_owned(), ..Found::default() }).unwrap();
     assert_eq!((none.config.role.get_ref().as_str(), none.file), ("developer", None));
+}
+
+/// What reads may have it, and what the house says does no harm to what writes.
+#[tokio::test]
+async fn lenient_is_for_tools_that_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tollgate.toml");
+    let text = "repair = \"lenient\"\n[tools.read_file]\nrepair = \"lenient\"\n[tools.\"write_*\"]\nrepair = \"off\"\n";
+    std::fs::write(&path, text).unwrap();
+    let loaded = Loaded::read(&path, folder.path()).unwrap();
+    let house = Tollgate::builder().config(loaded).build().await.unwrap();
+    let repair = |name| house.gate().catalog().get(name).unwrap().definition.repair;
+    assert_eq!(["read_file", "write_file", "edit_file"].map(repair), [Some(Lenient), Some(Off), None]);
 }
 
 #[tokio::test]
