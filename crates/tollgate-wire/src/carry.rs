@@ -14,6 +14,8 @@ pub enum Feature {
     UserImages,
     /// Images in a result.
     ResultImages,
+    /// The order of text and images in a result.
+    ResultOrder,
     /// That a result is an error.
     ResultErrors,
     /// The ids of calls.
@@ -61,10 +63,11 @@ pub enum Carry {
 
 impl Feature {
     /// All of them.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::LaterSystem,
         Self::UserImages,
         Self::ResultImages,
+        Self::ResultOrder,
         Self::ResultErrors,
         Self::CallIds,
         Self::CallMeta,
@@ -89,6 +92,7 @@ impl Feature {
             Self::LaterSystem => "a system's message behind the first",
             Self::UserImages => "images in what a person says",
             Self::ResultImages => "images in a result",
+            Self::ResultOrder => "the order of text and images in a result",
             Self::ResultErrors => "that a result is an error",
             Self::CallIds => "the ids of calls",
             Self::CallMeta => "what the provider wants back with a call",

@@ -67,7 +67,7 @@ fn choice(choice: &ToolChoice, names: &Names) -> Value {
 /// What this dialect carries.
 pub(crate) fn carries(feature: Feature) -> Carry {
     match feature {
-        Feature::ResultImages => Carry::Not("the result says in words that there was an image"),
+        Feature::ResultImages | Feature::ResultOrder => Carry::Not("the result says in words that there was an image"),
         Feature::ResultErrors => Carry::Not("the text of the result says so"),
         Feature::RawParts => Carry::Not("left out: what this dialect has of them are fields of the message"),
         Feature::PartOrder => Carry::Not("the text stands before the calls"),

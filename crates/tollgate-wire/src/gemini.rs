@@ -5,21 +5,20 @@ mod contents;
 mod end;
 mod hosted;
 mod partial;
+mod receive;
+mod reply;
 
 use std::slice;
 
 use serde_json::{Map, Value, json};
 
 use crate::carry::{Carry, Feature};
-use crate::fault::WireFault;
 use crate::lower::Names;
-use crate::object::Object;
-use crate::received::Received;
-use crate::reply::Heading;
 use crate::request::{Fields, Request, ToolChoice};
-use crate::turn::Turn;
 
 pub(crate) use assemble::Assembler;
+pub(crate) use receive::read_request;
+pub(crate) use reply::write_reply;
 
 /// The body for `POST /models/{model}:generateContent`; the address names the model and whether it streams.
 pub(crate) fn body(request: &Request<'_>) -> Result<Vec<u8>, serde_json::Error> {
@@ -80,16 +79,31 @@ fn merged(mine: Option<Value>, theirs: Option<&Value>) -> Option<Value> {
     Some(Value::Object(mine))
 }
 
-pub(crate) fn read_request(_: Object<'_>) -> Result<Received, WireFault> {
-    Err(WireFault::request("this dialect is not read yet"))
-}
-
-pub(crate) fn write_reply(_: &Turn, _: &Heading<'_>) -> Result<Vec<u8>, serde_json::Error> {
-    Err(serde::de::Error::custom("this dialect is not written yet"))
-}
-
-pub(crate) fn carries(_: Feature) -> Carry {
-    Carry::Not("not told yet")
+/// What this dialect carries.
+pub(crate) fn carries(feature: Feature) -> Carry {
+    match feature {
+        Feature::LaterSystem => Carry::Not("it stands behind the first, before the conversation"),
+        Feature::ResultOrder => Carry::Not("the images stand behind the text"),
+        Feature::MessageMeta => Carry::Not("left out: what this dialect has of them are parts"),
+        Feature::CustomTools => Carry::Not("offered as functions with one argument"),
+        Feature::Strict => Carry::Not("not sent: only a mode of all tools together knows it"),
+        Feature::Parallel => Carry::Not("not sent: the model decides"),
+        Feature::Store => Carry::Not("not sent: nothing is kept here"),
+        Feature::Previous => Carry::Not("the whole conversation is sent"),
+        Feature::UserImages
+        | Feature::ResultImages
+        | Feature::ResultErrors
+        | Feature::CallIds
+        | Feature::CallMeta
+        | Feature::RawParts
+        | Feature::PartOrder
+        | Feature::HostedTools
+        | Feature::ChoiceNone
+        | Feature::ChoiceNamed
+        | Feature::ChoiceAllowed
+        | Feature::CachedTokens
+        | Feature::ReasoningTokens => Carry::Whole,
+    }
 }
 
 #[cfg(test)]

@@ -100,6 +100,7 @@ pub(crate) fn carries(feature: Feature) -> Carry {
         Feature::LaterSystem
         | Feature::UserImages
         | Feature::ResultImages
+        | Feature::ResultOrder
         | Feature::CallIds
         | Feature::CallMeta
         | Feature::RawParts

@@ -222,6 +222,14 @@ impl Assembler {
     }
 }
 
+/// What a content of the model says: its text, its calls and its parts.
+pub(super) fn said(parts: &[&RawValue]) -> (String, Vec<Draft>, Vec<Part>) {
+    let mut assembler = Assembler::default();
+    parts.iter().for_each(|part| assembler.take_part(part));
+    let drafts = assembler.calls.into_iter().map(|building| building.into_draft(true)).collect();
+    (assembler.text, drafts, assembler.parts)
+}
+
 /// The parts, where text alone does not say them.
 pub(super) fn kept(response_id: Option<String>, parts: Vec<Part>, calls: &[ModelCall]) -> Option<Box<Kept>> {
     let is_plain = calls.is_empty() && parts.iter().all(|part| matches!(part, Part::Text(_)));

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::dialect::Dialect;
 use crate::history::{Content as Said, Image, Message, Piece, replayable};
 use crate::lower::Names;
-use crate::turn::{Kept, ModelCall, Part};
+use crate::turn::{Kept, ModelCall, Part, Turn};
 
 /// The fields of a call that are ours to write. Whatever else it has stands in its `provider_meta`, beside `functionCall`
 /// or, in `functionCall`, inside of it.
@@ -55,7 +55,7 @@ pub(super) fn print(messages: &[Message], names: &Names) -> Result<Vec<Content>,
             Message::Assistant { text, calls, kept, .. } => {
                 let kept = kept.as_deref().filter(|kept| kept.dialect == Dialect::Gemini);
                 asked = Asked { calls, is_ours: kept.is_some() };
-                (Speaker::Model, model(text, calls, kept, names)?)
+                (Speaker::Model, model(text, calls, kept, names, &|call| asked.has_id(call))?)
             }
             Message::Tool { call_id, content, is_error } => {
                 (Speaker::Tools, vec![asked.result(call_id, content, *is_error, names)?])
@@ -69,6 +69,13 @@ pub(super) fn print(messages: &[Message], names: &Names) -> Result<Vec<Content>,
         }
     }
     Ok(contents)
+}
+
+/// A turn as the content of a reply. Whoever asked is told every id, and may leave them out again.
+pub(super) fn turn(said: &Turn, names: &Names) -> Result<Content, serde_json::Error> {
+    let kept = said.kept.as_deref().filter(|kept| kept.dialect == Dialect::Gemini);
+    let parts = model(&said.text, &said.calls, kept, names, &|_| true)?;
+    Ok(Content { role: Speaker::Model.role(), parts, speaker: Speaker::Model })
 }
 
 impl Speaker {
@@ -94,25 +101,27 @@ fn model(
     calls: &[ModelCall],
     kept: Option<&Kept>,
     names: &Names,
+    has_id: &dyn Fn(&ModelCall) -> bool,
 ) -> Result<Vec<Box<RawValue>>, serde_json::Error> {
+    let call_part = |call: &ModelCall| call_part(call, names, kept.is_some(), has_id(call));
     let plain = |text: &str| (!text.is_empty()).then(|| to_raw_value(&json!({ "text": text })));
     let Some(kept) = kept else {
-        return plain(text).into_iter().chain(calls.iter().map(|call| call_part(call, names, false))).collect();
+        return plain(text).into_iter().chain(calls.iter().map(call_part)).collect();
     };
     let part = |part: &Part| match part {
         Part::Text(text) => plain(text),
-        Part::Call(at) => calls.get(*at).map(|call| call_part(call, names, true)),
+        Part::Call(at) => calls.get(*at).map(call_part),
         Part::Raw(json) => Some(RawValue::from_string(json.clone())),
     };
     kept.parts.iter().filter_map(part).collect()
 }
 
-fn call_part(call: &ModelCall, names: &Names, is_ours: bool) -> Printed {
+fn call_part(call: &ModelCall, names: &Names, is_ours: bool, has_id: bool) -> Printed {
     let meta = call.provider_meta.as_ref().filter(|_| is_ours).and_then(Value::as_object);
     let args = replayable(&call.arguments).unwrap_or_else(|| call.arguments.clone());
     let mut function = Pairs::default();
-    if let Some(id) = id(call, is_ours) {
-        function.put("id", id)?;
+    if has_id {
+        function.put("id", &call.id)?;
     }
     function.put("name", &names.on_wire(&call.name))?;
     // The text as it is: a number in it may have more digits than any type here.
@@ -128,11 +137,6 @@ fn call_part(call: &ModelCall, names: &Names, is_ours: bool) -> Printed {
     to_raw_value(&part)
 }
 
-/// The id on the wire. A server that gave none goes by the order, and one that never saw the call knows no id of it.
-fn id(call: &ModelCall, is_ours: bool) -> Option<&str> {
-    (is_ours && !call.wire_id.is_empty()).then_some(call.id.as_str())
-}
-
 /// The calls that the next results answer.
 struct Asked<'a> {
     calls: &'a [ModelCall],
@@ -140,11 +144,16 @@ struct Asked<'a> {
 }
 
 impl Asked<'_> {
+    /// A server that gave no id goes by the order, and one that never saw the call knows no id of it.
+    fn has_id(&self, call: &ModelCall) -> bool {
+        self.is_ours && !call.wire_id.is_empty()
+    }
+
     fn result(&self, call_id: &str, content: &Said, is_error: bool, names: &Names) -> Printed {
         let call = self.calls.iter().find(|call| call.id == call_id);
         let mut function = Pairs::default();
-        if let Some(id) = call.and_then(|call| id(call, self.is_ours)) {
-            function.put("id", id)?;
+        if let Some(call) = call.filter(|call| self.has_id(call)) {
+            function.put("id", &call.id)?;
         }
         function.put("name", &call.map_or(Cow::Borrowed(call_id), |call| names.on_wire(&call.name)))?;
         function.put("response", &json!({ if is_error { "error" } else { "output" }: content.text() }))?;

@@ -51,6 +51,16 @@ pub(super) fn end(word: &str) -> End {
     }
 }
 
+/// The word for a finish.
+pub(super) fn word(finish: &Finish) -> &str {
+    match finish {
+        Finish::Stop | Finish::ToolCalls | Finish::Paused => "STOP",
+        Finish::Length => "MAX_TOKENS",
+        Finish::ContentFilter => "SAFETY",
+        Finish::Other(word) => word,
+    }
+}
+
 /// The prompt was refused before a model saw it.
 pub(super) fn blocked(reason: &str, message: &str) -> WireFault {
     let hint = "the provider's filter stopped the prompt: say it in other words, or set `safetySettings` in `extra`";

@@ -36,14 +36,15 @@ fn image() -> impl Strategy<Value = Image> {
     ]
 }
 
-/// Text alone, or text and images with no two texts side by side.
-fn content(has_images: bool) -> BoxedStrategy<Content> {
+/// Text alone, or text and images with no two texts side by side; where the order does not arrive, the text is first.
+fn content(has_images: bool, has_order: bool) -> BoxedStrategy<Content> {
     let alone = text().prop_map(Content::from);
     if !has_images {
         return alone.boxed();
     }
     let mixed = (text(), prop::collection::vec(image(), 1..3), prop::option::of(text())).prop_map(
-        |(first, images, last)| -> Content {
+        move |(first, images, last)| -> Content {
+            let last = last.filter(|_| has_order);
             let images = images.into_iter().map(Piece::Image);
             [Piece::Text(first)].into_iter().chain(images).chain(last.map(Piece::Text)).collect::<Vec<_>>().into()
         },
@@ -115,8 +116,12 @@ fn turn(dialect: Dialect) -> impl Strategy<Value = Turn> {
         .prop_filter("a turn says something", |(text, calls, _, _)| text.is_some() || !calls.is_empty())
         .prop_map(move |(text, calls, raw, meta)| {
             let texts = text.iter().map(|text| text_part(dialect, text));
-            let parts = |raw| [Part::Raw(raw)].into_iter().chain(texts).chain((0..calls.len()).map(Part::Call));
-            let kept = raw.map(|raw| Box::new(Kept { dialect, response_id: None, parts: parts(raw).collect() }));
+            let parts = |raw: Option<String>| {
+                raw.map(Part::Raw).into_iter().chain(texts).chain((0..calls.len()).map(Part::Call))
+            };
+            // The ids and signatures of Gemini go back only with a turn that says that it is Gemini's.
+            let is_kept = raw.is_some() || dialect == Dialect::Gemini && !calls.is_empty();
+            let kept = is_kept.then(|| Box::new(Kept { dialect, response_id: None, parts: parts(raw).collect() }));
             let provider_meta = meta.unwrap_or_default();
             Turn { text: text.unwrap_or_default(), calls, kept, provider_meta, ..Turn::default() }
         })
@@ -124,11 +129,12 @@ fn turn(dialect: Dialect) -> impl Strategy<Value = Turn> {
 
 /// A sound conversation: each turn with the results of its calls behind it, and somebody between two turns.
 fn messages(dialect: Dialect) -> impl Strategy<Value = Vec<Message>> {
-    let result = (content(carries(dialect, Feature::ResultImages)), any::<bool>());
+    let result =
+        (content(carries(dialect, Feature::ResultImages), carries(dialect, Feature::ResultOrder)), any::<bool>());
     let results = prop::collection::vec(result, 4);
     let later =
         if carries(dialect, Feature::LaterSystem) { prop::option::of(text()).boxed() } else { Just(None).boxed() };
-    let round = (content(carries(dialect, Feature::UserImages)), turn(dialect), results, later);
+    let round = (content(carries(dialect, Feature::UserImages), true), turn(dialect), results, later);
     (prop::option::of(text()), prop::collection::vec(round, 1..4), text()).prop_map(move |(system, rounds, last)| {
         let mut messages: Vec<Message> = system.into_iter().map(Message::System).collect();
         for (at, (user, mut turn, results, later)) in rounds.into_iter().enumerate() {
