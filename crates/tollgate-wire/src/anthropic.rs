@@ -4,6 +4,8 @@ mod assemble;
 mod block;
 mod event;
 mod message;
+mod received;
+mod reply;
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
@@ -14,18 +16,19 @@ use serde_json::value::{RawValue, to_raw_value};
 use tollgate_types::limits;
 
 use crate::carry::{Carry, Feature};
-use crate::fault::WireFault;
-use crate::object::Object;
-use crate::received::Received;
-use crate::reply::Heading;
+use crate::ids::WireIds;
 use crate::request::{Fields, Request, ToolChoice};
-use crate::turn::Turn;
 
 pub(crate) use assemble::Assembler;
+use message::Wire;
+pub(crate) use received::read_request;
+pub(crate) use reply::write_reply;
 
 /// The body for `POST /messages`.
 pub(crate) fn body(request: &Request<'_>) -> Result<Vec<u8>, serde_json::Error> {
-    let mut conversation = message::print(request.messages, request.tools.names())?;
+    let ids = WireIds::of(request.messages, is_call_id);
+    let wire = Wire { names: request.tools.names(), ids: &ids };
+    let mut conversation = wire.conversation(request.messages)?;
     let mut tools = tools(request)?;
     if request.cache {
         conversation.mark_for_cache()?;
@@ -44,6 +47,38 @@ pub(crate) fn body(request: &Request<'_>) -> Result<Vec<u8>, serde_json::Error> 
     fields.put_some("temperature", request.temperature)?;
     fields.put("stream", &request.stream)?;
     fields.into_body(request.extra)
+}
+
+/// Whether a call may have this id here.
+fn is_call_id(id: &str) -> bool {
+    !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')
+}
+
+/// What this wire has a place for.
+pub(crate) fn carries(feature: Feature) -> Carry {
+    Carry::Not(match feature {
+        Feature::LaterSystem => "it becomes text in the user's message, because only the newest models take it",
+        Feature::MessageMeta => "left out: what this dialect has of them are parts of their own",
+        Feature::CustomTools => "offered as functions with one argument",
+        Feature::ChoiceAllowed => "only these tools are offered, and the choice is `auto` or `any`",
+        Feature::Store => "not sent: nothing is kept here",
+        Feature::Previous => "the whole conversation is sent",
+        Feature::UserImages
+        | Feature::ResultImages
+        | Feature::ResultOrder
+        | Feature::ResultErrors
+        | Feature::CallIds
+        | Feature::CallMeta
+        | Feature::RawParts
+        | Feature::PartOrder
+        | Feature::Strict
+        | Feature::HostedTools
+        | Feature::ChoiceNone
+        | Feature::ChoiceNamed
+        | Feature::Parallel
+        | Feature::CachedTokens
+        | Feature::ReasoningTokens => return Carry::Whole,
+    })
 }
 
 /// This wire wants a number, and one above what the operator lets the model think.
@@ -119,18 +154,6 @@ fn other_fields(object: &RawValue, known: &[&str]) -> Option<Value> {
     let Ok(Value::Object(mut map)) = serde_json::from_str(object.get()) else { return None };
     map.retain(|name, _| !known.contains(&name.as_str()));
     (!map.is_empty()).then_some(Value::Object(map))
-}
-
-pub(crate) fn read_request(_: Object<'_>) -> Result<Received, WireFault> {
-    Err(WireFault::request("this dialect is not read yet"))
-}
-
-pub(crate) fn write_reply(_: &Turn, _: &Heading<'_>) -> Result<Vec<u8>, serde_json::Error> {
-    Err(serde::de::Error::custom("this dialect is not written yet"))
-}
-
-pub(crate) fn carries(_: Feature) -> Carry {
-    Carry::Not("not told yet")
 }
 
 #[cfg(test)]

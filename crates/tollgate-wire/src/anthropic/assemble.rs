@@ -51,9 +51,9 @@ impl Assembler {
         }
     }
 
-    /// Takes a message that is whole.
-    fn take_message(&mut self, message: &Event<'_>) -> Result<(), WireFault> {
-        let blocks: Vec<&RawValue> = match message.content {
+    /// Takes the content of a message that is whole.
+    pub(super) fn take_content(&mut self, content: Option<&RawValue>) -> Result<(), WireFault> {
+        let blocks: Vec<&RawValue> = match content {
             Some(text) if text.get().starts_with('"') => {
                 self.text.push_str(&scalar_text(Some(text)));
                 Vec::new()
@@ -65,6 +65,11 @@ impl Assembler {
             self.begin(index, block)?;
             self.end(Some(index));
         }
+        Ok(())
+    }
+
+    fn take_message(&mut self, message: &Event<'_>) -> Result<(), WireFault> {
+        self.take_content(message.content)?;
         self.counts.take(message.usage);
         self.stop(message.stop_reason, message.stop_details);
         Ok(())

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use super::mark_last;
 use crate::dialect::Dialect;
 use crate::history::{Content, Image, Message, Piece, replayable};
+use crate::ids::WireIds;
 use crate::lower::Names;
 use crate::turn::{Kept, ModelCall, Part};
 
@@ -45,22 +46,56 @@ enum Role {
     Assistant,
 }
 
-/// Prints a conversation.
-pub(super) fn print(messages: &[Message], names: &Names) -> Result<Conversation, serde_json::Error> {
-    let mut conversation = Conversation::default();
-    for message in messages {
-        match message {
-            Message::System(text) if conversation.messages.is_empty() => conversation.system.extend(text_block(text)?),
-            // Only the newest models take another system message later on.
-            Message::System(text) => conversation.say(Role::User, text_block(text)?.into_iter().collect()),
-            Message::User(content) => conversation.say(Role::User, blocks(content)?),
-            Message::Assistant { text, calls, kept, .. } => {
-                conversation.say(Role::Assistant, turn(text, calls, kept.as_deref(), names)?);
+/// With what a conversation is printed.
+#[derive(Clone, Copy)]
+pub(super) struct Wire<'a> {
+    pub(super) names: &'a Names,
+    pub(super) ids: &'a WireIds<'a>,
+}
+
+impl Wire<'_> {
+    pub(super) fn conversation(self, messages: &[Message]) -> Result<Conversation, serde_json::Error> {
+        let mut conversation = Conversation::default();
+        for message in messages {
+            match message {
+                Message::System(text) if conversation.messages.is_empty() => {
+                    conversation.system.extend(text_block(text)?);
+                }
+                // Only the newest models take another system message later on.
+                Message::System(text) => conversation.say(Role::User, text_block(text)?.into_iter().collect()),
+                Message::User(content) => conversation.say(Role::User, blocks(content)?),
+                Message::Assistant { text, calls, kept, .. } => {
+                    conversation.say(Role::Assistant, self.turn(text, calls, kept.as_deref())?);
+                }
+                Message::Tool { call_id, content, is_error } => {
+                    conversation.answer(result(self.ids.on_wire(call_id), content, *is_error)?);
+                }
             }
-            Message::Tool { call_id, content, is_error } => conversation.answer(result(call_id, content, *is_error)?),
         }
+        Ok(conversation)
     }
-    Ok(conversation)
+
+    /// What a model said: as it was where it said so here, else from text and calls.
+    pub(super) fn turn(
+        self,
+        text: &str,
+        calls: &[ModelCall],
+        kept: Option<&Kept>,
+    ) -> Result<Vec<Block>, serde_json::Error> {
+        let Some(kept) = kept.filter(|kept| kept.dialect == Dialect::Anthropic) else {
+            let calls = calls.iter().map(|call| to_raw_value(&Asked { call, wire: self, meta: None }));
+            return text_block(text).transpose().into_iter().chain(calls).collect();
+        };
+        let block = |part: &Part| match part {
+            Part::Text(text) => text_block(text).transpose(),
+            Part::Call(at) => {
+                let call = calls.get(*at)?;
+                Some(to_raw_value(&Asked { call, wire: self, meta: call.provider_meta.as_ref() }))
+            }
+            Part::Raw(json) => Some(RawValue::from_string(json.clone())),
+        };
+        kept.parts.iter().filter_map(block).collect()
+    }
 }
 
 impl Conversation {
@@ -164,27 +199,10 @@ fn image_block(image: &Image) -> Value {
     json!({ "type": "image", "source": source })
 }
 
-/// What a model said: as it was where it said so here, else from text and calls.
-fn turn(text: &str, calls: &[ModelCall], kept: Option<&Kept>, names: &Names) -> Result<Vec<Block>, serde_json::Error> {
-    let Some(kept) = kept.filter(|kept| kept.dialect == Dialect::Anthropic) else {
-        let calls = calls.iter().map(|call| to_raw_value(&Asked { call, names, meta: None }));
-        return text_block(text).transpose().into_iter().chain(calls).collect();
-    };
-    let block = |part: &Part| match part {
-        Part::Text(text) => text_block(text).transpose(),
-        Part::Call(at) => {
-            let call = calls.get(*at)?;
-            Some(to_raw_value(&Asked { call, names, meta: call.provider_meta.as_ref() }))
-        }
-        Part::Raw(json) => Some(RawValue::from_string(json.clone())),
-    };
-    kept.parts.iter().filter_map(block).collect()
-}
-
 /// A call of the model.
 struct Asked<'a> {
     call: &'a ModelCall,
-    names: &'a Names,
+    wire: Wire<'a>,
     meta: Option<&'a Value>,
 }
 
@@ -195,8 +213,8 @@ impl Serialize for Asked<'_> {
         let input: &RawValue = serde_json::from_str(arguments).map_err(serde::ser::Error::custom)?;
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("type", "tool_use")?;
-        map.serialize_entry("id", &wire_id(&self.call.id))?;
-        map.serialize_entry("name", &self.names.on_wire(&self.call.name))?;
+        map.serialize_entry("id", self.wire.ids.on_wire(&self.call.id))?;
+        map.serialize_entry("name", &self.wire.names.on_wire(&self.call.name))?;
         map.serialize_entry("input", input)?;
         for (name, value) in self.meta.and_then(Value::as_object).into_iter().flatten() {
             if !CALL_FIELDS.contains(&name.as_str()) {
@@ -212,7 +230,7 @@ fn result(call_id: &str, content: &Content, is_error: bool) -> Result<Block, ser
     #[derive(Serialize)]
     struct Told<'a> {
         r#type: &'static str,
-        tool_use_id: Cow<'a, str>,
+        tool_use_id: &'a str,
         #[serde(skip_serializing_if = "Option::is_none")]
         content: Option<Block>,
         #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -226,18 +244,5 @@ fn result(call_id: &str, content: &Content, is_error: bool) -> Result<Block, ser
             .map(|blocks| to_raw_value(&blocks))
             .transpose()?,
     };
-    to_raw_value(&Told { r#type: "tool_result", tool_use_id: wire_id(call_id), content, is_error })
-}
-
-/// An id as this wire takes it: those of other providers have characters that it refuses.
-fn wire_id(id: &str) -> Cow<'_, str> {
-    let is_legal = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    if id.chars().all(is_legal) {
-        return id.into();
-    }
-    let mut wire = String::with_capacity(id.len() + 8);
-    for c in id.chars() {
-        if is_legal(c) { wire.push(c) } else { wire.push_str(&format!("_{:x}", u32::from(c))) }
-    }
-    wire.into()
+    to_raw_value(&Told { r#type: "tool_result", tool_use_id: call_id, content, is_error })
 }

@@ -85,16 +85,19 @@ fn results_come_first_and_in_one_message() {
         Message::user(vec![image(), Piece::Text(String::new()), Piece::Image(Image::Url("https://e.x/a".into()))]),
     ];
     let body = conversation(&messages);
+    // An id that this wire refuses is another one, in the call and in its result.
+    let made = body["messages"][1]["content"][1]["id"].clone();
+    assert!(is_call_id(made.as_str().unwrap()), "{made}");
     assert_eq!(body["system"], json!([{"type": "text", "text": "be brief"}]));
     let said = json!([
         {"role": "user", "content": [{"type": "text", "text": "go"}]},
         {"role": "assistant", "content": [
             {"type": "tool_use", "id": "a", "name": "lookup", "input": {"q": 1}},
-            {"type": "tool_use", "id": "functions_2ex_3a0", "name": "ping", "input": {}},
+            {"type": "tool_use", "id": made, "name": "ping", "input": {}},
         ]},
         {"role": "user", "content": [
             {"type": "tool_result", "tool_use_id": "a", "content": "1"},
-            {"type": "tool_result", "tool_use_id": "functions_2ex_3a0", "is_error": true,
+            {"type": "tool_result", "tool_use_id": made, "is_error": true,
              "content": "no[an image, which this model cannot be shown]"},
             {"type": "text", "text": "hurry"},
             {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aGk="}},

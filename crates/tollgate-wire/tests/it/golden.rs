@@ -5,8 +5,8 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::Value;
+use tollgate_wire::Dialect;
 
-use crate::SPOKEN;
 use crate::canonical::Input;
 
 #[test]
@@ -25,7 +25,7 @@ fn bodies_are_what_they_were() {
     }
     for case in cases {
         let text = fs::read_to_string(folder.join(format!("{case}.json"))).unwrap();
-        for dialect in SPOKEN {
+        for dialect in Dialect::ALL {
             let input: Input = serde_json::from_str(&text).unwrap_or_else(|e| panic!("{case}: {e}"));
             let body = input.body(dialect).unwrap_or_else(|e| panic!("{case}, {dialect}: {e}"));
             let body: Value = serde_json::from_slice(&body).unwrap();

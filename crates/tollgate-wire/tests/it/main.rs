@@ -23,9 +23,6 @@ use serde_json::{Value, json};
 use tollgate_types::{Code, RepairLevel};
 use tollgate_wire::{Dialect, History, Message, ModelCall, Names, Stream, Turn, read_reply, repair};
 
-/// The dialects that are spoken so far.
-const SPOKEN: [Dialect; 3] = [Dialect::Chat, Dialect::Responses, Dialect::Gemini];
-
 fn cases(text: &str) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
