@@ -1,7 +1,8 @@
 //! Measures what the gate costs, as ratios from one run, on the disk that holds `--folder`; with `--policy` only what a
 //! decision costs, with `--redaction` only what redaction does, with `--shaping` only what shaping results does, with
 //! `--failure` only what protection from failures costs, with `--lowering` only what the tools of a request cost,
-//! with `--repair` only what reading arguments does. A terminal gets tables, a pipe JSON lines.
+//! with `--repair` only what reading arguments does, with `--streams` only what reading streamed replies does, with `--modes` only the two
+//! modes of Responses. A terminal gets tables, a pipe JSON lines.
 //!
 //! ```text
 //! cargo run --release -p tollgate-bench -- --tollgate target/release/tollgate [--folder DIR] [--markdown]
@@ -11,6 +12,8 @@
 //! cargo run --release -p tollgate-bench -- --shaping
 //! cargo run --release -p tollgate-bench -- --lowering
 //! cargo run --release -p tollgate-bench -- --repair
+//! cargo run --release -p tollgate-bench -- --streams
+//! cargo run --release -p tollgate-bench -- --modes
 //! ```
 
 #![expect(clippy::print_stdout, reason = "its output is its purpose")]
@@ -21,6 +24,7 @@ mod failure;
 mod gate;
 mod group;
 mod lower;
+mod modes;
 mod policy;
 mod process;
 mod proof;
@@ -28,6 +32,7 @@ mod redact;
 mod repair;
 mod shape;
 mod stats;
+mod stream;
 
 use std::error::Error;
 use std::io::IsTerminal;
@@ -51,10 +56,12 @@ fn main() -> Result<(), Box<dyn Error>> {
             "--policy" => is_policy = true,
             "--page" => page = Some(PathBuf::from(words.next().ok_or("--page takes a file")?)),
             "--failure" => is_failure_only = true,
+            "--modes" => return told(&modes::measure()?, is_markdown),
             "--redaction" => part = Some(redact::measure),
             "--lowering" => part = Some(lower::measure),
             "--shaping" => part = Some(shape::measure),
             "--repair" => part = Some(repair::measure),
+            "--streams" => part = Some(stream::measure),
             other => return Err(format!("no option is named `{other}`").into()),
         }
     }
@@ -72,6 +79,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     rows.extend(shape::measure());
     rows.extend(lower::measure());
     rows.extend(repair::measure());
+    rows.extend(stream::measure());
+    rows.extend(modes::measure()?);
     rows.extend(calls(&folder, tollgate.as_deref())?);
     rows.extend(failures(&folder)?);
     told(&rows, is_markdown)

@@ -78,7 +78,7 @@ impl Default for Timeouts {
     fn default() -> Self {
         Self {
             connect: Duration::from_millis(limits::HTTP_CONNECT_TIMEOUT_MS),
-            first_byte: Duration::from_millis(limits::MODEL_FIRST_BYTE_TIMEOUT_MS),
+            first_byte: Duration::from_millis(limits::MODEL_IDLE_TIMEOUT_MS),
             idle: Duration::from_millis(limits::MODEL_IDLE_TIMEOUT_MS),
             total: Duration::from_millis(limits::MODEL_TOTAL_TIMEOUT_MS),
         }

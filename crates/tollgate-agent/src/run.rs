@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use serde_json::value::RawValue;
 use tollgate_types::{Caller, CancellationToken, Clock, Door, ErrorObject, Risk, Said, Text, ToolDefinition, limits};
+use tollgate_wire::lower::Change;
 use tollgate_wire::{History, Lowered, Lowerings, Message, ModelCall, ToolChoice};
 
 pub use compact::{Compacted, Compaction, Context};
@@ -311,6 +312,12 @@ impl Agent {
             .lowerings
             .lower(&offered, &self.model.target())
             .map_err(|e| ModelError::Config { reason: e.to_string() })?;
+        for note in lowered.notes() {
+            match note.change {
+                Change::LeftOut => tracing::warn!("{note}"),
+                Change::NotStrict | Change::Loosened => tracing::debug!("{note}"),
+            }
+        }
         Ok(Offer {
             lowered,
             hosted_wire: hosted.iter().map(|tool| tool.wire.clone()).collect(),

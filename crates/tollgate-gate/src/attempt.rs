@@ -25,7 +25,6 @@ use crate::watch::{Ended, Watch};
 /// One trip through the gate.
 pub(crate) struct Attempt {
     pub(crate) id: AttemptId,
-    /// When it was asked for.
     pub(crate) asked: Timestamp,
     pub(crate) caller: Arc<Caller>,
     pub(crate) call_id: CallId,
@@ -419,8 +418,7 @@ impl Attempt {
         end
     }
 
-    /// Stores the end under the attempt's idempotency keys. What cannot be stored must not be released: asking again would do
-    /// it twice.
+    /// Stores the end under the attempt's keys. What cannot be stored is not released: asking again would do it twice.
     async fn keep_for_replay(&self, gate: &Inner, known: &Known, end: End) -> End {
         if !known.has_keys {
             return end;

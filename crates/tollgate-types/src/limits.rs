@@ -134,10 +134,8 @@ pub const TABLES_LISTED_MAX: usize = 500;
 pub const MODEL_RETRIES: u32 = 2;
 /// How often it may be asked again.
 pub const MODEL_RETRIES_MAX: u32 = 10;
-/// A model server's silence between two chunks.
+/// A model server's silence: time to the head of its reply, and between two chunks.
 pub const MODEL_IDLE_TIMEOUT_MS: u64 = 120_000;
-/// A model server's time to the head of its reply: it may be loading the model.
-pub const MODEL_FIRST_BYTE_TIMEOUT_MS: u64 = 300_000;
 /// The longest that anybody may be told to wait for a model server.
 pub const MODEL_TIMEOUT_MS_MAX: u64 = 24 * 60 * 60 * 1000;
 /// One turn of a model, with every try.

@@ -104,7 +104,7 @@ async fn configured(loaded: &Loaded, redactor: &Redactor, model: &Model) -> Resu
     config.max_retries = model.max_retries;
     config.timeouts = Timeouts {
         connect: Duration::from_millis(model.connect_timeout_ms),
-        first_byte: Duration::from_millis(model.first_byte_timeout_ms),
+        first_byte: Duration::from_millis(model.first_byte_timeout_ms.unwrap_or(model.idle_timeout_ms)),
         idle: Duration::from_millis(model.idle_timeout_ms),
         total: Duration::from_millis(model.total_timeout_ms),
     };

@@ -100,9 +100,10 @@ pub struct Model {
     /// The longest time until there is a connection, in milliseconds.
     #[serde(default = "connect_timeout_ms")]
     pub connect_timeout_ms: u64,
-    /// The longest time to the head of a reply, in milliseconds: a server may have to load the model.
-    #[serde(default = "first_byte_timeout_ms")]
-    pub first_byte_timeout_ms: u64,
+    /// The longest time to the head of a reply, in milliseconds, for a server that has to load the model; unsaid: as
+    /// `idle_timeout_ms`.
+    #[serde(default)]
+    pub first_byte_timeout_ms: Option<u64>,
     /// The longest silence within a reply, in milliseconds.
     #[serde(default = "idle_timeout_ms")]
     pub idle_timeout_ms: u64,
@@ -152,10 +153,6 @@ fn model_retries() -> u32 {
 
 fn connect_timeout_ms() -> u64 {
     limits::HTTP_CONNECT_TIMEOUT_MS
-}
-
-fn first_byte_timeout_ms() -> u64 {
-    limits::MODEL_FIRST_BYTE_TIMEOUT_MS
 }
 
 fn idle_timeout_ms() -> u64 {
@@ -273,7 +270,7 @@ impl Loaded {
         }
         let times = [
             ("connect_timeout_ms", model.connect_timeout_ms),
-            ("first_byte_timeout_ms", model.first_byte_timeout_ms),
+            ("first_byte_timeout_ms", model.first_byte_timeout_ms.unwrap_or(model.idle_timeout_ms)),
             ("idle_timeout_ms", model.idle_timeout_ms),
             ("total_timeout_ms", model.total_timeout_ms),
         ];
