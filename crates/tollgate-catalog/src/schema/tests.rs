@@ -544,7 +544,8 @@ fn said(schema: &Value, segments: &[&str], found: &mut Vec<String>) {
         }
         [first, rest @ ..] => {
             schema.pointer(&format!("/properties/{first}")).into_iter().for_each(|child| said(child, rest, found));
-            schema.get("items").into_iter().for_each(|child| said(child, rest, found));
+            let items = schema.get("items").filter(|_| first.parse::<usize>().is_ok());
+            items.into_iter().for_each(|child| said(child, rest, found));
         }
     }
 }

@@ -7,6 +7,8 @@ use tollgate_types::{Code, Repair, RepairLevel, RepairRule, limits};
 use super::JsonFault;
 
 const EXCERPT_CHARS_MAX: usize = 24;
+/// A string that is not copied once more when it is put together.
+const SCRATCH_BYTES_MAX: usize = 4 * 1024;
 const TRUNCATED: &str = "possibly truncated: send the whole call again, shorter or in several calls";
 
 /// Where the parser is, as a list that lives on the stack and costs nothing until a repair asks for it.
@@ -32,7 +34,7 @@ pub(super) struct Parser<'t> {
     at: usize,
     level: RepairLevel,
     repairs: Vec<Repair>,
-    /// Where strings with escapes are put together, so that each is allocated once.
+    /// Where short strings with escapes are put together, so that each is allocated once.
     scratch: String,
 }
 
@@ -184,6 +186,9 @@ impl<'t> Parser<'t> {
         let mut out = std::mem::take(&mut self.scratch);
         out.clear();
         self.pieces(start, quote, path, &mut out)?;
+        if out.len() > SCRATCH_BYTES_MAX {
+            return Ok(out);
+        }
         let text = out.as_str().to_owned();
         self.scratch = out;
         Ok(text)
