@@ -9,6 +9,7 @@ mod gemini;
 mod line;
 mod protocol;
 mod reply;
+mod responses;
 mod step;
 #[cfg(test)]
 mod tests;
@@ -220,7 +221,7 @@ async fn answer(State(shared): State<Arc<Shared>>, ConnectInfo(cut): ConnectInfo
         }
         known.check(&head.headers, &body, &shared.seen().said)
     });
-    let asked = reply::Asked::of(known, &head.uri, &body);
+    let asked = reply::Asked::of(known, &head.uri, &body, shared.seen().said.len() + 1);
     match shared.take(known, body, authorization, is_fit) {
         Ok(step) => reply::reply(step, &asked, &cut, &shared.stop).await,
         Err((status, error)) => reply::json(status, &error),

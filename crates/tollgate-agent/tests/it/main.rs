@@ -8,5 +8,6 @@ mod gemini;
 mod limits;
 mod model;
 mod recording;
+mod responses;
 mod run;
 mod server;

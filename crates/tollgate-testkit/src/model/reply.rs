@@ -26,16 +26,24 @@ const PIECE_BYTES: [usize; 8] = [1, 7, 2, 31, 3, 127, 5, 1021];
 pub(super) struct Asked {
     wire: Wire,
     pub(super) model: Value,
+    /// The number of the turn that answers it.
+    pub(super) number: usize,
+    /// The tools that take a text.
+    pub(super) custom_tools: Vec<String>,
     is_stream: bool,
     wants_usage: bool,
 }
 
 impl Asked {
-    pub(super) fn of(wire: Wire, uri: &Uri, body: &Value) -> Self {
+    pub(super) fn of(wire: Wire, uri: &Uri, body: &Value, number: usize) -> Self {
         let is_true = |pointer| body.pointer(pointer).and_then(Value::as_bool).unwrap_or(false);
+        let tools = body.get("tools").and_then(Value::as_array).into_iter().flatten();
+        let custom = tools.filter(|tool| tool.get("type").is_some_and(|kind| kind == "custom"));
         Self {
             wire,
             model: body.get("model").cloned().unwrap_or(Value::Null),
+            number,
+            custom_tools: custom.filter_map(|tool| Some(tool.get("name")?.as_str()?.to_owned())).collect(),
             is_stream: is_true("/stream") || wire.is_streamed(uri),
             wants_usage: is_true("/stream_options/include_usage"),
         }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::reply::Asked;
 use super::step::Turn;
-use super::{anthropic, gemini, protocol, reply};
+use super::{anthropic, gemini, protocol, reply, responses};
 
 /// A dialect, by the path of a request.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -13,6 +13,8 @@ pub(super) enum Wire {
     /// OpenAI Chat Completions.
     #[default]
     Chat,
+    /// OpenAI Responses.
+    Responses,
     /// Anthropic Messages.
     Anthropic,
     /// Gemini's `generateContent`, whole and streamed.
@@ -26,7 +28,7 @@ impl Wire {
             // Without the word the stream would be one JSON array.
             Some((_, "streamGenerateContent")) if uri.query() == Some("alt=sse") => Some(Self::Gemini),
             Some(_) => None,
-            None => [Self::Chat, Self::Anthropic].into_iter().find(|wire| wire.path() == uri.path()),
+            None => [Self::Chat, Self::Responses, Self::Anthropic].into_iter().find(|wire| wire.path() == uri.path()),
         }
     }
 
@@ -38,6 +40,7 @@ impl Wire {
     pub(super) fn path(self) -> &'static str {
         match self {
             Self::Chat => "/v1/chat/completions",
+            Self::Responses => "/v1/responses",
             Self::Anthropic => "/v1/messages",
             Self::Gemini => "/v1/models/MODEL:generateContent",
         }
@@ -46,7 +49,7 @@ impl Wire {
     /// The header that carries the key.
     pub(super) fn key_header(self) -> &'static str {
         match self {
-            Self::Chat => "authorization",
+            Self::Chat | Self::Responses => "authorization",
             Self::Anthropic => "x-api-key",
             Self::Gemini => "x-goog-api-key",
         }
@@ -56,6 +59,7 @@ impl Wire {
     pub(super) fn check(self, headers: &HeaderMap, body: &Value, said: &[Turn]) -> Result<(), String> {
         match self {
             Self::Chat => protocol::check(body),
+            Self::Responses => responses::check(body, said),
             Self::Anthropic => anthropic::check(headers, body, said),
             Self::Gemini => gemini::check(body, said),
         }
@@ -65,6 +69,7 @@ impl Wire {
     pub(super) fn whole(self, turn: &Turn, asked: &Asked) -> Value {
         match self {
             Self::Chat => reply::completion(turn, asked),
+            Self::Responses => responses::response(turn, asked),
             Self::Anthropic => anthropic::message(turn, asked),
             Self::Gemini => gemini::response(turn),
         }
@@ -74,6 +79,7 @@ impl Wire {
     pub(super) fn events(self, turn: &Turn, asked: &Asked) -> Vec<String> {
         match self {
             Self::Chat => reply::events(turn, asked),
+            Self::Responses => responses::events(turn, asked),
             Self::Anthropic => anthropic::events(turn, asked),
             Self::Gemini => gemini::events(turn),
         }
@@ -83,7 +89,7 @@ impl Wire {
     pub(super) fn error(self, message: &str) -> Value {
         let error = json!({ "message": message, "type": "invalid_request_error", "code": "testkit" });
         match self {
-            Self::Chat | Self::Gemini => json!({ "error": error }),
+            Self::Chat | Self::Responses | Self::Gemini => json!({ "error": error }),
             Self::Anthropic => json!({ "type": "error", "error": error }),
         }
     }
