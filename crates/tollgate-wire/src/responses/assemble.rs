@@ -248,8 +248,8 @@ impl Assembler {
         let reason = response.reason();
         for (place, item) in response.output.unwrap_or_default().into_iter().enumerate() {
             let index = i64::try_from(place).ok();
-            let is_known = self.by_index.get(&place_of(index)).and_then(|at| self.items.get(*at));
-            if is_known.is_none_or(|known| !known.is_done) {
+            let known = index.and_then(|index| self.items.get(*self.by_index.get(&index)?));
+            if known.is_none_or(|known| !known.is_done) {
                 self.take_item(index, item, true)?;
             }
         }
@@ -306,10 +306,6 @@ impl Assembler {
 }
 
 const TOO_LARGE: &str = "its arguments are larger than the limit";
-
-fn place_of(index: Option<i64>) -> i64 {
-    index.unwrap_or(i64::MAX)
-}
 
 fn raw(json: &str) -> Result<Box<RawValue>, WireFault> {
     RawValue::from_string(json.to_owned()).map_err(|e| WireFault::malformed(e, json))
