@@ -125,9 +125,9 @@ impl<'a> Coercer<'a> {
                 continue;
             }
             match &chosen {
-                Some((other, _)) if *other != candidate => return,
-                Some(_) => {}
-                None => chosen = Some((candidate, repairs)),
+                Some((other, known)) if *other == candidate || drops_fewer(known, &repairs) => {}
+                Some((_, known)) if !drops_fewer(&repairs, known) => return,
+                Some(_) | None => chosen = Some((candidate, repairs)),
             }
         }
         let Some((converted, repairs)) = chosen else { return };
@@ -138,6 +138,12 @@ impl<'a> Coercer<'a> {
             self.repairs.extend(repairs);
         }
     }
+}
+
+/// Whether all that was done is to drop some of the nulls that the others drop too.
+fn drops_fewer(repairs: &[Repair], others: &[Repair]) -> bool {
+    let is_dropped = |repair: &Repair| repair.rule == RepairRule::NullDropped.as_str();
+    repairs.iter().all(|repair| is_dropped(repair) && others.iter().any(|other| other.path == repair.path))
 }
 
 /// The one lossless conversion of a value to a type that is wanted, and its rule.

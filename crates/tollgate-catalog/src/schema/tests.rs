@@ -19,6 +19,18 @@ fn coerce_one(schema: Value, value: Value) -> (Value, Vec<String>) {
     (arguments["v"].take(), repairs.into_iter().map(|repair| repair.rule).collect())
 }
 
+/// Both branches would do without nulls, one of them without fewer: no more is dropped than has to be.
+#[test]
+fn of_branches_that_only_drop_nulls_the_one_that_drops_fewer_is_taken() {
+    let branch = |properties: Value| json!({"type": "object", "properties": properties});
+    let one = branch(json!({"c": {"type": "integer"}}));
+    let other = branch(json!({"c": {"enum": ["a"]}, "a": {"type": "string"}}));
+    for schema in [json!({"anyOf": [one, other]}), json!({"anyOf": [other, one]})] {
+        let (value, rules) = coerce_one(schema, json!({"c": null, "a": null}));
+        assert_eq!((value, rules), (json!({"a": null}), vec!["null_dropped".to_owned()]));
+    }
+}
+
 #[test]
 fn lossless_conversions() {
     let nested = json!({"type": "array", "items": {"type": "object", "properties": {"n": {"type": "integer"}}}});
