@@ -11,7 +11,8 @@ use crate::stats::{Aim, Row, median_us};
 
 const CHUNKS: usize = 20_000;
 const PIECE: &str = "the order of 无线键盘 is on its \\\"way\\\" ";
-const MEGABYTE: usize = 1024 * 1024;
+/// Decimal, so that four of them fit into what arguments may have.
+const MEGABYTE: usize = 1_000_000;
 const ROUNDS: usize = 7;
 
 /// Every figure of this file. A dialect that cannot read its own script has one row that is never met.
