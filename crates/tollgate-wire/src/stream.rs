@@ -7,6 +7,8 @@ use std::fmt;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use tollgate_types::limits;
+
 use crate::dialect::Dialect;
 use crate::fault::{FAULT_CHARS_MAX, WireFault};
 use crate::lower::Names;
@@ -47,6 +49,7 @@ fn assembler(dialect: Dialect) -> Box<dyn Assemble> {
 /// When it is no reply of this dialect, or an error object.
 pub fn read_reply(dialect: Dialect, body: &[u8], names: &Names) -> Result<Turn, WireFault> {
     let mut assembler = assembler(dialect);
+    count(&mut 0, body)?;
     assembler.reply(text_of(body)?)?;
     assembler.finish(names)
 }
@@ -67,15 +70,23 @@ pub fn read_reply(dialect: Dialect, body: &[u8], names: &Names) -> Result<Turn, 
 #[derive(Debug)]
 pub struct Stream {
     sse: Sse,
+    taken: Taken,
+    events: u64,
+}
+
+/// What was taken of a stream.
+#[derive(Debug)]
+struct Taken {
     assembler: Box<dyn Assemble>,
     is_done: bool,
-    events: u64,
+    bytes: usize,
 }
 
 impl Stream {
     /// A stream of which nothing has come yet.
     pub fn new(dialect: Dialect) -> Self {
-        Self { sse: Sse::default(), assembler: assembler(dialect), is_done: false, events: 0 }
+        let taken = Taken { assembler: assembler(dialect), is_done: false, bytes: 0 };
+        Self { sse: Sse::default(), taken, events: 0 }
     }
 
     /// Takes the next bytes and hands on new text.
@@ -83,10 +94,10 @@ impl Stream {
     /// # Errors
     /// When an event cannot be read, reports an error, or a limit is passed.
     pub fn push(&mut self, bytes: &[u8], on_text: &mut dyn FnMut(&str)) -> Result<(), WireFault> {
-        let Self { sse, assembler, is_done, events } = self;
+        let Self { sse, taken, events } = self;
         sse.push(bytes, &mut |data| {
             *events += 1;
-            take(&mut **assembler, is_done, data, on_text)
+            taken.take(data, on_text)
         })
     }
 
@@ -97,12 +108,12 @@ impl Stream {
 
     /// Whether the server said that nothing follows, so that reading can stop.
     pub fn is_done(&self) -> bool {
-        self.is_done
+        self.taken.is_done
     }
 
     /// Whether the turn is whole, even if the server never says that nothing follows.
     pub fn is_complete(&self) -> bool {
-        self.is_done || self.assembler.is_complete()
+        self.taken.is_complete()
     }
 
     /// The turn, after the last bytes.
@@ -110,39 +121,46 @@ impl Stream {
     /// # Errors
     /// When the stream ended too early.
     pub fn finish(self, names: &Names) -> Result<Turn, WireFault> {
-        let Self { sse, mut assembler, mut is_done, .. } = self;
+        let Self { sse, mut taken, .. } = self;
         // Servers forget the last blank line; an event cut in its middle is not JSON and stays out.
-        let whole =
-            |data: &[u8]| data == b"[DONE]" || serde_json::from_slice::<&serde_json::value::RawValue>(data).is_ok();
+        let whole = |data: &[u8]| data == b"[DONE]" || serde_json::from_slice::<&RawValue>(data).is_ok();
         if let Some(data) = sse.into_rest().filter(|data| whole(data)) {
-            take(&mut *assembler, &mut is_done, &data, &mut |_| {})?;
+            taken.take(&data, &mut |_| {})?;
         }
-        if !is_done && !assembler.is_complete() {
-            return Err(WireFault::Closed);
-        }
-        assembler.finish(names)
+        if taken.is_complete() { taken.assembler.finish(names) } else { Err(WireFault::Closed) }
     }
 }
 
-fn take(
-    assembler: &mut dyn Assemble,
-    is_done: &mut bool,
-    data: &[u8],
-    on_text: &mut dyn FnMut(&str),
-) -> Result<(), WireFault> {
-    let text = text_of(data)?.trim_ascii();
-    if *is_done || text.is_empty() {
-        return Ok(());
+impl Taken {
+    fn is_complete(&self) -> bool {
+        self.is_done || self.assembler.is_complete()
     }
-    if text == "[DONE]" {
-        *is_done = true;
-        return Ok(());
+
+    fn take(&mut self, data: &[u8], on_text: &mut dyn FnMut(&str)) -> Result<(), WireFault> {
+        count(&mut self.bytes, data)?;
+        let text = text_of(data)?.trim_ascii();
+        if self.is_done || text.is_empty() {
+            return Ok(());
+        }
+        if text == "[DONE]" {
+            self.is_done = true;
+            return Ok(());
+        }
+        let before = self.assembler.text().len();
+        self.assembler.event(text)?;
+        match self.assembler.text().get(before..) {
+            None | Some("") => {}
+            Some(new) => on_text(new),
+        }
+        Ok(())
     }
-    let before = assembler.text().len();
-    assembler.event(text)?;
-    match assembler.text().get(before..) {
-        None | Some("") => {}
-        Some(new) => on_text(new),
+}
+
+/// Takes what came into account: nobody keeps a reply without end.
+fn count(bytes: &mut usize, data: &[u8]) -> Result<(), WireFault> {
+    *bytes += data.len();
+    if *bytes > limits::HTTP_BODY_BYTES_MAX {
+        return Err(WireFault::TooLarge { limit: limits::HTTP_BODY_BYTES_MAX, unit: "bytes" });
     }
     Ok(())
 }
@@ -157,4 +175,27 @@ pub(crate) fn error_text(error: &RawValue) -> String {
     let message = value.get("message").unwrap_or(&value);
     let text = message.as_str().map_or_else(|| message.to_string(), str::to_owned);
     text.chars().take(FAULT_CHARS_MAX).collect()
+}
+
+/// What tests of every dialect share.
+#[cfg(test)]
+pub(crate) mod testing {
+    use super::{Dialect, Names, Stream, Turn};
+
+    /// What is shown of a stream and what it comes to: the same in one piece and in pieces of these sizes.
+    pub(crate) fn in_any_pieces(dialect: Dialect, names: &Names, bytes: &[u8], sizes: &[usize]) -> (String, Turn) {
+        let read = |sizes: &[usize]| {
+            let (mut stream, mut shown) = (Stream::new(dialect), String::new());
+            let (mut rest, mut sizes) = (bytes, sizes.iter().cycle());
+            while !rest.is_empty() {
+                let (piece, tail) = rest.split_at((*sizes.next().unwrap()).min(rest.len()));
+                stream.push(piece, &mut |text| shown.push_str(text)).unwrap();
+                rest = tail;
+            }
+            (shown, stream.finish(names).unwrap())
+        };
+        let whole = read(&[usize::MAX]);
+        assert_eq!(read(sizes), whole);
+        whole
+    }
 }

@@ -4,10 +4,12 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
+use serde_json::json;
 use tokio::sync::{Barrier, Notify};
+use tollgate_testkit::RecordingDoor;
 use tollgate_types::{
     ApprovalId, BoxFuture, Call, CallResult, Caller, Code, Content, Door, End, ErrorObject, Outcome, Said, Surface,
-    ToolDefinition, Waiting, WaitingKind,
+    ToolDefinition, ToolError, ToolOutput, Waiting, WaitingKind,
 };
 
 /// `echo` gives its arguments back; `meet` ends only when two run at once, the one with `first` last; `stall` never
@@ -114,4 +116,17 @@ impl Door for Shelf {
             }
         })
     }
+}
+
+/// A door that keeps what it was asked, with a tool that echoes, one that fails and one that draws.
+pub(crate) fn recording() -> Arc<RecordingDoor> {
+    let tool = |name: &str| ToolDefinition::new(name, "Does it.");
+    let image = || Content::Other(json!({ "type": "image", "mimeType": "image/png", "data": "aGk=" }));
+    let door = RecordingDoor::new()
+        .tool(tool("echo"), |arguments| Ok(ToolOutput::text(arguments.to_string())))
+        .tool(tool("fail"), |_| Err(ToolError::new("it is broken")))
+        .tool(tool("draw"), move |_| {
+            Ok(ToolOutput { content: vec![Content::Text("a cup".into()), image()], structured: None })
+        });
+    Arc::new(door)
 }

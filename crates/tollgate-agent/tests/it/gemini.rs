@@ -7,26 +7,12 @@ use serde_json::{Value, json};
 use tollgate_agent::{Agent, Answer, Event, Hosted, ModelClient, ModelConfig, Options, RunError};
 use tollgate_testkit::RecordingDoor;
 use tollgate_testkit::model::{ModelServer, Step};
-use tollgate_types::{
-    CancellationToken, Code, Content, ErrorObject, Permission, Risk, Secret, ToolDefinition, ToolError, ToolOutput,
-};
+use tollgate_types::{CancellationToken, Code, ErrorObject, Permission, Risk, Secret};
 use tollgate_wire::{Dialect, Target, ToolChoice};
 
-use crate::door::caller;
+use crate::door::{caller, recording as door};
 
 const KEY: &str = "AIza-very-secret";
-
-fn door() -> Arc<RecordingDoor> {
-    let tool = |name: &str| ToolDefinition::new(name, "Does it.");
-    let image = || Content::Other(json!({ "type": "image", "mimeType": "image/png", "data": "aGk=" }));
-    let door = RecordingDoor::new()
-        .tool(tool("echo"), |arguments| Ok(ToolOutput::text(arguments.to_string())))
-        .tool(tool("fail"), |_| Err(ToolError::new("it is broken")))
-        .tool(tool("draw"), move |_| {
-            Ok(ToolOutput { content: vec![Content::Text("a cup".into()), image()], structured: None })
-        });
-    Arc::new(door)
-}
 
 fn config(server: &ModelServer) -> ModelConfig {
     let wire = RawValue::from_string(r#"{"googleSearch":{}}"#.into()).unwrap();

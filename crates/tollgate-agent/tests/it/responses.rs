@@ -6,22 +6,10 @@ use serde_json::{Value, json};
 use tollgate_agent::{Agent, Answer, ModelClient, ModelConfig, ModelError, Options, RunError};
 use tollgate_testkit::RecordingDoor;
 use tollgate_testkit::model::{ModelServer, Step};
-use tollgate_types::{CancellationToken, Content, ToolDefinition, ToolError, ToolOutput};
+use tollgate_types::CancellationToken;
 use tollgate_wire::{Dialect, Target};
 
-use crate::door::caller;
-
-fn door() -> Arc<RecordingDoor> {
-    let tool = |name: &str| ToolDefinition::new(name, "Does it.");
-    let image = || Content::Other(json!({ "type": "image", "mimeType": "image/png", "data": "aGk=" }));
-    let door = RecordingDoor::new()
-        .tool(tool("echo"), |arguments| Ok(ToolOutput::text(arguments.to_string())))
-        .tool(tool("fail"), |_| Err(ToolError::new("it is broken")))
-        .tool(tool("draw"), move |_| {
-            Ok(ToolOutput { content: vec![Content::Text("a cup".into()), image()], structured: None })
-        });
-    Arc::new(door)
-}
+use crate::door::{caller, recording as door};
 
 fn config(server: &ModelServer) -> ModelConfig {
     let base = ModelConfig::new(server.base_url(), "gpt");

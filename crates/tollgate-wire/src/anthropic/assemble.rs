@@ -5,7 +5,6 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 use serde_json::value::RawValue;
-use tollgate_types::limits;
 
 use super::block::{Block, Kind};
 use super::event::{Counts, Delta, Event, finish, read};
@@ -35,15 +34,10 @@ pub(crate) struct Assembler {
     is_over: bool,
     counts: Counts,
     notes: Notes,
-    bytes: usize,
 }
 
 impl Assembler {
     fn read<'a>(&mut self, json: &'a str) -> Result<Event<'a>, WireFault> {
-        self.bytes += json.len();
-        if self.bytes > limits::HTTP_BODY_BYTES_MAX {
-            return Err(WireFault::TooLarge { limit: limits::HTTP_BODY_BYTES_MAX, unit: "bytes" });
-        }
         let event: Event<'a> = serde_json::from_str(json).map_err(|e| WireFault::malformed(e, json))?;
         match event.error {
             Some(error) => Err(WireFault::Server { message: error_text(error) }),

@@ -25,7 +25,6 @@ pub(crate) struct Assembler {
     finish: Option<Finish>,
     usage: Option<Usage>,
     notes: Notes,
-    bytes: usize,
     has_choice: bool,
 }
 
@@ -65,10 +64,6 @@ enum Place {
 impl Assembler {
     /// Takes one chunk, or a whole reply.
     fn push(&mut self, json: &str) -> Result<(), WireFault> {
-        self.bytes += json.len();
-        if self.bytes > limits::HTTP_BODY_BYTES_MAX {
-            return Err(WireFault::TooLarge { limit: limits::HTTP_BODY_BYTES_MAX, unit: "bytes" });
-        }
         let chunk: Chunk<'_> = serde_json::from_str(json).map_err(|e| WireFault::malformed(e, json))?;
         if let Some(error) = chunk.error {
             return Err(WireFault::Server { message: error_text(error) });

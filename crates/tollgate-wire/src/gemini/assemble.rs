@@ -43,7 +43,6 @@ pub(crate) struct Assembler {
     blocked: Option<(String, String)>,
     usage: Option<Usage>,
     notes: Notes,
-    bytes: usize,
     has_candidate: bool,
 }
 
@@ -97,10 +96,6 @@ struct Content<'a> {
 impl Assembler {
     /// Takes one response.
     fn push(&mut self, json: &str) -> Result<(), WireFault> {
-        self.bytes += json.len();
-        if self.bytes > limits::HTTP_BODY_BYTES_MAX {
-            return Err(WireFault::TooLarge { limit: limits::HTTP_BODY_BYTES_MAX, unit: "bytes" });
-        }
         let chunk: Chunk<'_> = serde_json::from_str(json).map_err(|e| WireFault::malformed(e, json))?;
         if let Some(error) = chunk.error {
             return Err(WireFault::Server { message: error_text(error) });

@@ -11,7 +11,7 @@ use crate::dialect::Dialect;
 use crate::fault::WireFault;
 use crate::history::{Content, Image, Message, Piece};
 use crate::lower::{Lowered, Target, lower};
-use crate::stream::{Stream, read_reply};
+use crate::stream::{Stream, read_reply, testing::in_any_pieces};
 use crate::turn::{Finish, HostedCall, Part, Turn, Usage};
 
 fn tools(names: &[&str]) -> Lowered {
@@ -429,24 +429,7 @@ proptest! {
         cuts in prop::collection::vec(1_usize..40, 1..40),
     ) {
         let bytes = script(line, &texts);
-        let read = |pieces: &mut dyn Iterator<Item = &[u8]>| {
-            let mut stream = Stream::new(Dialect::Gemini);
-            let mut shown = String::new();
-            for piece in pieces {
-                stream.push(piece, &mut |text| shown.push_str(text)).unwrap();
-            }
-            (shown, stream.finish(&Names::default()).unwrap())
-        };
-        let whole = read(&mut std::iter::once(bytes.as_slice()));
-        let mut rest = bytes.as_slice();
-        let mut sizes = cuts.iter().cycle();
-        let mut pieces = std::iter::from_fn(|| {
-            let (piece, tail) = rest.split_at((*sizes.next()?).min(rest.len()));
-            rest = tail;
-            (!piece.is_empty()).then_some(piece)
-        });
-        let cut = read(&mut pieces);
-        prop_assert_eq!(&cut, &whole);
+        let cut = in_any_pieces(Dialect::Gemini, &Names::default(), &bytes, &cuts);
         prop_assert_eq!(cut.0, texts.concat());
         prop_assert_eq!(cut.1.calls.len(), texts.len());
         for (call, text) in cut.1.calls.iter().zip(&texts) {

@@ -30,7 +30,6 @@ pub(crate) struct Assembler {
     end: Option<Finish>,
     usage: Option<Usage>,
     notes: Notes,
-    bytes: usize,
 }
 
 /// An item that comes in pieces.
@@ -53,14 +52,6 @@ struct Building {
 }
 
 impl Assembler {
-    fn count(&mut self, json: &str) -> Result<(), WireFault> {
-        self.bytes += json.len();
-        if self.bytes > limits::HTTP_BODY_BYTES_MAX {
-            return Err(WireFault::TooLarge { limit: limits::HTTP_BODY_BYTES_MAX, unit: "bytes" });
-        }
-        Ok(())
-    }
-
     fn take(&mut self, event: &Event<'_>, json: &str) -> Result<(), WireFault> {
         let kind = text_of(event.kind);
         match kind.as_str() {
@@ -380,14 +371,12 @@ impl Said {
 
 impl Assemble for Assembler {
     fn event(&mut self, json: &str) -> Result<(), WireFault> {
-        self.count(json)?;
         let event: Event<'_> = serde_json::from_str(json).map_err(|e| WireFault::malformed(e, json))?;
         // After its end there is nothing more to a reply.
         if self.end.is_some() { Ok(()) } else { self.take(&event, json) }
     }
 
     fn reply(&mut self, json: &str) -> Result<(), WireFault> {
-        self.count(json)?;
         let response: Response<'_> = serde_json::from_str(json).map_err(|e| WireFault::malformed(e, json))?;
         if response.error.is_none() && response.output.is_none() && response.output_text.is_none() {
             return Err(WireFault::malformed("it has no `output`", json));

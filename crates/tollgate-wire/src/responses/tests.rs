@@ -8,7 +8,7 @@ use crate::fault::WireFault;
 use crate::history::Message;
 use crate::lower::{Lowered, Names};
 use crate::request::Request;
-use crate::stream::{Stream, read_reply};
+use crate::stream::{Stream, read_reply, testing::in_any_pieces};
 use crate::turn::{Finish, HostedCall, Part, Turn, Usage};
 
 fn names() -> Names {
@@ -334,19 +334,7 @@ proptest! {
         cuts in prop::collection::vec(1_usize..60, 1..30),
     ) {
         let bytes = script(&texts, line);
-        let read = |sizes: &[usize]| {
-            let mut stream = Stream::new(Dialect::Responses);
-            let mut shown = String::new();
-            let (mut rest, mut sizes) = (bytes.as_slice(), sizes.iter().cycle());
-            while !rest.is_empty() {
-                let (piece, tail) = rest.split_at((*sizes.next().unwrap()).min(rest.len()));
-                stream.push(piece, &mut |text| shown.push_str(text)).unwrap();
-                rest = tail;
-            }
-            (shown, stream.finish(&names()).unwrap())
-        };
-        let whole = read(&[usize::MAX]);
-        prop_assert_eq!(&read(&cuts), &whole);
+        let whole = in_any_pieces(Dialect::Responses, &names(), &bytes, &cuts);
         prop_assert_eq!(&whole.0, &texts.concat());
         prop_assert_eq!(whole.1.calls.len(), texts.len());
     }

@@ -270,8 +270,8 @@ impl Loaded {
         }
         let times = [
             ("connect_timeout_ms", model.connect_timeout_ms),
-            ("first_byte_timeout_ms", model.first_byte_timeout_ms.unwrap_or(model.idle_timeout_ms)),
             ("idle_timeout_ms", model.idle_timeout_ms),
+            ("first_byte_timeout_ms", model.first_byte_timeout_ms.unwrap_or(model.idle_timeout_ms)),
             ("total_timeout_ms", model.total_timeout_ms),
         ];
         if let Some((key, ms)) = times.into_iter().find(|(_, ms)| !(1..=limits::MODEL_TIMEOUT_MS_MAX).contains(ms)) {

@@ -43,6 +43,18 @@ fn every_fault_has_its_place_and_what_would_be_right() {
             &[":4:", "`models.default.api_key`"],
             "never the secret itself",
         ),
+        (
+            "[models.x]\nbase_url = \"x\"\nmodel = \"m\"\nidle_timeout_ms = 0\n",
+            4,
+            &["`models.x.idle_timeout_ms`", "no time to wait"],
+            "from 1 to",
+        ),
+        (
+            "[models.x]\nbase_url = \"x\"\nmodel = \"m\"\nmax_retries = 11\n",
+            4,
+            &["`models.x.max_retries`"],
+            "at most 10",
+        ),
         ("[models.x]\nbase_url = \"x\"\nmodel = \"m\"\napi = \"telnet\"\n", 4, &["unknown value `telnet`"], "config"),
         (
             "[roles.r]\ntools = [\"*\"]\nrisk = \"mild\"\n",
