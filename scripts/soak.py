@@ -330,6 +330,8 @@ def soak(server, upstream, operator, tally):
 
 
 def main():
+    if not MODEL.exists():
+        sys.exit(f"{MODEL} is not there: cargo build -p tollgate-testkit --example model_server (with --release beside a release)")
     began, tally, upstream = time.monotonic(), Tally(), Upstream()
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name).resolve()
