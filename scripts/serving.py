@@ -38,10 +38,13 @@ class Server:
             env={**os.environ, **env},
         )
         # It may first tell what was left unfinished.
-        lines = iter(self.process.stderr.readline, "")
-        line = next((line for line in lines if "http://" in line), None)
-        if line is None:
-            raise SystemExit(f"FAIL  a server did not start, and ended with {self.process.wait()}")
+        said = []
+        for line in iter(self.process.stderr.readline, ""):
+            said.append(line)
+            if "http://" in line:
+                break
+        else:
+            raise SystemExit(f"FAIL  a server did not start, and ended with {self.process.wait()}\n{''.join(said)}")
         self.port = int(line.split("http://")[1].split(" ")[0].rsplit(":", 1)[1])
         # Its log must not fill the pipe.
         threading.Thread(target=self.process.stderr.read, daemon=True).start()

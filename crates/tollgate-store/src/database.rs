@@ -232,6 +232,10 @@ fn prepare(connection: &mut Connection) -> Result<(), StoreError> {
     connection.busy_timeout(BUSY_WAIT)?;
     enter_wal(connection)?;
     connection.pragma_update(None, "synchronous", "FULL")?;
+    if connection.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0))? == VERSION {
+        // Takes no lock for what is there: whoever starts beside a busy process need not wait for it.
+        return Ok(connection.execute_batch(INDEXES)?);
+    }
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let found: i64 = transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
     if found > VERSION {

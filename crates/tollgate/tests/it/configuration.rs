@@ -73,6 +73,13 @@ fn every_fault_has_its_place_and_what_would_be_right() {
         ("[audit.anchor]\nhttp = \"log\"\n", 2, &["`audit.anchor.http`"], "https://"),
         ("[audit.anchor]\nfile = \"f\"\nheaders = { A = \"b\" }\n", 3, &["`audit.anchor.headers`"], "http ="),
         ("[audit.anchor]\nfile = \"f\"\nevery = \"0s\"\n", 3, &["`audit.anchor.every`", "not a period"], "1m"),
+    ];
+    assert_faults(cases);
+}
+
+#[test]
+fn every_fault_of_what_tools_come_from_has_its_place() {
+    let cases: &[Case<'_>] = &[
         ("[mcp.a]\nargs = []\n", 1, &["`mcp.a`", "neither `command` nor `url`"], "command ="),
         ("[mcp.a]\ncommand = \"c\"\nurl = \"u\"\n", 1, &["`mcp.a`", "both `command` and `url`"], "headers"),
         ("[mcp.a]\nurl = \"http://h/\"\nargs = [\"x\"]\n", 1, &["`mcp.a`", "go with a `command`"], "args"),
