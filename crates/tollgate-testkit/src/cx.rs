@@ -25,6 +25,7 @@ pub fn cx(root: impl AsRef<Path>) -> Cx {
         cancellation: CancellationToken::new(),
         progress: Progress::none(),
         client: ClientCapabilities::default(),
+        peer: None,
         trace: None,
         clock: Arc::new(TestClock::default()),
         door: Arc::new(RecordingDoor::new()),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{AttemptId, CallId, ClientCapabilities, ErrorObject, Progress, Repair, ToolDefinition, TraceContext};
+use crate::{AttemptId, CallId, ClientCapabilities, ErrorObject, Peer, Progress, Repair, ToolDefinition, TraceContext};
 
 /// Who asks. Every surface makes one; the gate trusts nothing else about the asker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -121,6 +121,8 @@ pub struct Call {
     pub progress: Progress,
     /// What the asker's client offers to a tool.
     pub client: ClientCapabilities,
+    /// The asker's client itself, where something can be asked of it.
+    pub peer: Option<Arc<dyn Peer>>,
     /// What people wrote in the conversation, where the surface knows it. Policy looks for the values of arguments in
     /// it; it goes no further, and is not recorded.
     pub said: Arc<Said>,
@@ -188,6 +190,7 @@ impl Call {
             repairs: Vec::new(),
             progress: Progress::none(),
             client: ClientCapabilities::default(),
+            peer: None,
             said: Arc::default(),
             trace: None,
             protocol: None,
@@ -233,6 +236,13 @@ impl Call {
     #[must_use]
     pub fn with_client(mut self, client: ClientCapabilities) -> Self {
         self.client = client;
+        self
+    }
+
+    /// The same call from a client that can be asked.
+    #[must_use]
+    pub fn with_peer(mut self, peer: Option<Arc<dyn Peer>>) -> Self {
+        self.peer = peer;
         self
     }
 

@@ -28,10 +28,14 @@ impl ClientCapability {
 /// What a client offers. Surfaces without such a client offer nothing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ClientCapabilities {
-    /// To ask its human.
+    /// To ask its human by a form.
     pub elicitation: bool,
+    /// To ask its human to open a page.
+    pub elicitation_url: bool,
     /// To ask its model.
     pub sampling: bool,
+    /// To let its model call tools of who asks.
+    pub sampling_tools: bool,
     /// To say which folders it works in.
     pub roots: bool,
     /// To show images to its model. No protocol says so: the surface knows its model.
@@ -49,7 +53,7 @@ impl ClientCapabilities {
     /// ```
     pub fn offers(self, capability: ClientCapability) -> bool {
         match capability {
-            ClientCapability::Elicitation => self.elicitation,
+            ClientCapability::Elicitation => self.elicitation || self.elicitation_url,
             ClientCapability::Sampling => self.sampling,
             ClientCapability::Roots => self.roots,
         }

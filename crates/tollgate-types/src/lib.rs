@@ -15,6 +15,7 @@ pub mod limits;
 mod observer;
 mod outcome;
 mod output;
+mod peer;
 mod port;
 mod quota;
 mod repair;
@@ -41,6 +42,7 @@ pub use outcome::{CallResult, Content, End, Outcome, Repair, ToolOutput, Truncat
 pub use output::{
     CutAt, Mismatch, Output, OutputFormat, OutsideMark, Summary, SurfaceLimits, TableForm, TimeForm, Unit,
 };
+pub use peer::{LogLevel, LogMessage, Peer, PeerError, PeerQuestion};
 pub use port::{
     ApprovalAnswer, ApprovalChannel, ApprovalQuestion, BoxFuture, Clock, Cx, Door, Progress, ProgressUpdate, Summarize,
     Supply, Tool, Workspace,

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::{
     ApprovalId, AttemptId, BeforeImages, Call, Caller, CancellationToken, ClientCapabilities, Code, ErrorObject,
-    HandedKey, ObservedCall, Outcome, Permission, Risk, ToolDefinition, ToolError, ToolOutput, TraceContext,
+    HandedKey, ObservedCall, Outcome, Peer, Permission, Risk, ToolDefinition, ToolError, ToolOutput, TraceContext,
 };
 
 /// A boxed future, so that ports can be `dyn` without a runtime.
@@ -102,6 +102,8 @@ pub struct Cx {
     pub progress: Progress,
     /// What the asker's client offers.
     pub client: ClientCapabilities,
+    /// The asker's client itself, where something can be asked of it.
+    pub peer: Option<Arc<dyn Peer>>,
     /// The place in a trace that is told to whom the tool asks.
     pub trace: Option<TraceContext>,
     /// The time.

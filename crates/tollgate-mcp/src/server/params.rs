@@ -104,9 +104,30 @@ fn offered(what: &str, raw: Option<&RawValue>) -> Result<ClientCapabilities, Rpc
         #[serde(borrow)]
         roots: Option<&'a RawValue>,
     }
+    /// MCP 2025-11-25, Elicitation: capabilities. Nothing said means a form.
+    #[derive(Default, Deserialize)]
+    struct Modes<'a> {
+        #[serde(borrow)]
+        form: Option<&'a RawValue>,
+        #[serde(borrow)]
+        url: Option<&'a RawValue>,
+    }
+    #[derive(Default, Deserialize)]
+    struct Samples<'a> {
+        #[serde(borrow)]
+        tools: Option<&'a RawValue>,
+    }
     let Offered { elicitation, sampling, roots } = read_object(what, raw)?;
-    let (elicitation, sampling, roots) = (elicitation.is_some(), sampling.is_some(), roots.is_some());
-    Ok(ClientCapabilities { elicitation, sampling, roots, images: false })
+    let modes: Modes<'_> = read_object("elicitation", elicitation)?;
+    let samples: Samples<'_> = read_object("sampling", sampling)?;
+    Ok(ClientCapabilities {
+        elicitation: elicitation.is_some() && (modes.form.is_some() || modes.url.is_none()),
+        elicitation_url: modes.url.is_some(),
+        sampling: sampling.is_some(),
+        sampling_tools: samples.tools.is_some(),
+        roots: roots.is_some(),
+        images: false,
+    })
 }
 
 impl<'a> Params<'a> {

@@ -67,6 +67,7 @@ pub(crate) fn cx(root: &Path, protected: Vec<PathBuf>) -> Cx {
         cancellation: CancellationToken::new(),
         progress: Progress::none(),
         client: ClientCapabilities::default(),
+        peer: None,
         trace: None,
         clock: Arc::new(Standing),
         door: Arc::new(Closed),
