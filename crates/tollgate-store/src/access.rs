@@ -1,7 +1,7 @@
 //! The keys that clients and operators of the server hold. What is stored is a hash: a key itself is shown once.
 
 use jiff::Timestamp;
-use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, TransactionBehavior, params};
+use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, params};
 use serde::{Deserialize, Serialize};
 
 use crate::{Store, StoreError};
@@ -53,10 +53,9 @@ impl Store {
     /// # Errors
     /// [`StoreError::Conflict`] when the name was given before, or the store fails.
     pub async fn add_access_key(&self, key: AccessKey) -> Result<(), StoreError> {
-        self.with(move |connection| {
-            let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            insert(&transaction, &key)?;
-            Ok(transaction.commit()?)
+        self.write(move |transaction| {
+            insert(transaction, &key)?;
+            Ok(())
         })
         .await
     }
@@ -71,16 +70,14 @@ impl Store {
         keys: Vec<AccessKey>,
         before: impl FnOnce() -> Result<(), StoreError> + Send + 'static,
     ) -> Result<bool, StoreError> {
-        self.with(move |connection| {
-            let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            if count(&transaction)? > 0 {
+        self.write(move |transaction| {
+            if count(transaction)? > 0 {
                 return Ok(false);
             }
             for key in &keys {
-                insert(&transaction, key)?;
+                insert(transaction, key)?;
             }
             before()?;
-            transaction.commit()?;
             Ok(true)
         })
         .await
@@ -105,7 +102,7 @@ impl Store {
     /// # Errors
     /// [`StoreError::NotFound`] when no key has this name, or the store fails.
     pub async fn revoke_access_key(&self, name: String, now: Timestamp) -> Result<AccessKey, StoreError> {
-        self.with(move |connection| {
+        self.write(move |connection| {
             let sql = "update keys set revoked = coalesce(revoked, ?2) where name = ?1 \
                        returning name, kind, role, hash, created, revoked";
             let mut statement = connection.prepare_cached(sql)?;

@@ -2,7 +2,7 @@
 //! what was asked, and its message counts once. Whether the message is genuine is not said here.
 
 use jiff::{SignedDuration, Timestamp};
-use rusqlite::{Connection, Transaction, TransactionBehavior, params};
+use rusqlite::{Connection, Transaction, params};
 use serde_json::Value;
 use tollgate_types::{ApprovalId, Digest, WaitingKind, limits};
 
@@ -77,15 +77,13 @@ impl Store {
         now: Timestamp,
     ) -> Result<Taken, StoreError> {
         let id = id.to_owned();
-        self.with(move |connection| {
-            let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            expire(&transaction, now)?;
-            let found = by_id(&transaction, &id)?;
+        self.write(move |transaction| {
+            expire(transaction, now)?;
+            let found = by_id(transaction, &id)?;
             wants(&found, &answer, result.is_some())?;
             let given = params![found.id.as_str(), result.map(|result| result.to_string())];
-            let taken = take(&transaction, found.clone(), &answer, now)?;
+            let taken = take(transaction, found.clone(), &answer, now)?;
             transaction.execute("update approvals set result = ?2 where id = ?1", given)?;
-            transaction.commit()?;
             Ok(taken)
         })
         .await
@@ -103,21 +101,19 @@ impl Store {
         answer: Answer,
         now: Timestamp,
     ) -> Result<Taken, StoreError> {
-        self.with(move |connection| {
-            let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            expire(&transaction, now)?;
-            remember(&transaction, &message, now)?;
-            let found = by_id(&transaction, message.approval.as_str())?;
+        self.write(move |transaction| {
+            expire(transaction, now)?;
+            remember(transaction, &message, now)?;
+            let found = by_id(transaction, message.approval.as_str())?;
             fits(&found, &message)?;
             if answer.approved && is_same_person(&found.subject, &answer.by) {
                 return Err(StoreError::OwnCall { by: answer.by });
             }
             wants(&found, &answer, message.result.is_some())?;
             let given = params![found.id.as_str(), message.result.map(|result| result.to_string())];
-            let taken = take(&transaction, found.clone(), &answer, now)?;
+            let taken = take(transaction, found.clone(), &answer, now)?;
             transaction.execute("update approvals set result = ?2 where id = ?1", given)?;
             // What is refused leaves nothing behind, the message's id neither.
-            transaction.commit()?;
             Ok(taken)
         })
         .await
@@ -128,7 +124,7 @@ impl Store {
     /// # Errors
     /// When the store fails.
     pub async fn forget_message(&self, id: String) -> Result<(), StoreError> {
-        self.with(move |connection| {
+        self.write(move |connection| {
             connection.execute("delete from messages where id = ?1", params![id])?;
             Ok(())
         })
@@ -140,10 +136,9 @@ impl Store {
     /// # Errors
     /// When the question is not open any more, or the store fails.
     pub async fn yes_recorded(&self, id: ApprovalId, by: String, now: Timestamp) -> Result<Approval, StoreError> {
-        self.with(move |connection| {
-            let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            expire(&transaction, now)?;
-            let found = by_id(&transaction, id.as_str())?;
+        self.write(move |transaction| {
+            expire(transaction, now)?;
+            let found = by_id(transaction, id.as_str())?;
             if found.status != ApprovalStatus::Pending || said_yes(&found, &by) {
                 return Err(StoreError::Conflict(format!("approval `{id}` was answered at the same moment")));
             }
@@ -158,8 +153,7 @@ impl Store {
                     params![id.as_str(), by, now.as_microsecond()],
                 )?;
             }
-            transaction.commit()?;
-            by_id(connection, id.as_str())
+            by_id(transaction, id.as_str())
         })
         .await
     }
@@ -174,7 +168,7 @@ impl Store {
         answer: Answer,
         now: Timestamp,
     ) -> Result<Approval, StoreError> {
-        self.with(move |connection| {
+        self.write(move |connection| {
             let counted = connection.execute(
                 "update approvals set is_recorded = 1 where id = ?1 and status = ?2 and decided_by = ?3 \
                  and decision_reason is ?4 and is_recorded = 0",

@@ -6,7 +6,7 @@ mod row;
 mod shown;
 
 use jiff::Timestamp;
-use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
+use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use serde::Serialize;
 use serde_json::Value;
 use tollgate_types::{ApprovalId, AttemptId, CallId, Caller, Digest, Permission, Pin, Risk, WaitingKind, limits};
@@ -215,14 +215,12 @@ impl Store {
     /// # Errors
     /// When the store fails, or too many questions are open.
     pub async fn claim(&self, new: NewApproval, now: Timestamp) -> Result<Claim, StoreError> {
-        self.with(move |connection| {
-            let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            expire(&transaction, now)?;
-            let claim = match newest(&transaction, &new.binding, new.kind())? {
-                Some(found) => used_up(&transaction, found, now)?,
-                None => Claim::Asked(ask(&transaction, &new, now)?),
+        self.write(move |transaction| {
+            expire(transaction, now)?;
+            let claim = match newest(transaction, &new.binding, new.kind())? {
+                Some(found) => used_up(transaction, found, now)?,
+                None => Claim::Asked(ask(transaction, &new, now)?),
             };
-            transaction.commit()?;
             Ok(claim)
         })
         .await
@@ -234,12 +232,10 @@ impl Store {
     /// # Errors
     /// When the store fails.
     pub async fn intervention(&self, binding: Binding, now: Timestamp) -> Result<Option<Claim>, StoreError> {
-        self.with(move |connection| {
-            let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            expire(&transaction, now)?;
-            let found = newest(&transaction, &binding, WaitingKind::Intervention)?;
-            let claim = found.map(|found| used_up(&transaction, found, now)).transpose()?;
-            transaction.commit()?;
+        self.write(move |transaction| {
+            expire(transaction, now)?;
+            let found = newest(transaction, &binding, WaitingKind::Intervention)?;
+            let claim = found.map(|found| used_up(transaction, found, now)).transpose()?;
             Ok(claim)
         })
         .await
@@ -250,7 +246,7 @@ impl Store {
     /// # Errors
     /// When the store fails.
     pub async fn consume(&self, id: ApprovalId, now: Timestamp) -> Result<bool, StoreError> {
-        self.with(move |connection| {
+        self.write(move |connection| {
             let now = now.as_microsecond();
             let used = connection.execute(CONSUMES, params![id.as_str(), now, now.saturating_add(BACK_MICROS)])?;
             Ok(used == 1)
@@ -264,7 +260,7 @@ impl Store {
     /// When none or several answer to `id`, or the store fails.
     pub async fn approval(&self, id: &str, now: Timestamp) -> Result<Approval, StoreError> {
         let id = id.to_owned();
-        self.with(move |connection| {
+        self.write(move |connection| {
             expire(connection, now)?;
             by_id(connection, &id)
         })
@@ -276,7 +272,7 @@ impl Store {
     /// # Errors
     /// When the store fails.
     pub async fn approvals(&self, open_only: bool, now: Timestamp) -> Result<Vec<Approval>, StoreError> {
-        self.with(move |connection| {
+        self.write(move |connection| {
             expire(connection, now)?;
             let status = if open_only { "where status = 'pending' or is_recorded = 0" } else { "" };
             let sql =

@@ -6,15 +6,17 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
+use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
 
+use crate::line::Line;
 use crate::{Keeping, StoreError};
 
 /// The format that this program writes.
 const VERSION: i64 = 7;
 
-/// How long a statement waits for another process.
+/// How long a statement waits for another process, and how long between two looks.
 const BUSY_WAIT: Duration = Duration::from_secs(5);
+const BUSY_PAUSE: Duration = Duration::from_millis(1);
 
 const TABLES: &str = "
 create table approvals (
@@ -154,7 +156,7 @@ const MIGRATIONS: [(i64, &str); 8] = [
 #[derive(Clone)]
 pub struct Store {
     folder: Arc<PathBuf>,
-    connection: Arc<Mutex<Option<Connection>>>,
+    opened: Arc<Mutex<Option<Opened>>>,
     pub(crate) keeping: Keeping,
     /// Whether this process has looked for results that nothing refers to.
     pub(crate) has_swept: Arc<AtomicBool>,
@@ -165,7 +167,7 @@ impl Store {
     pub fn new(data_dir: &Path) -> Self {
         Self {
             folder: Arc::new(data_dir.to_owned()),
-            connection: Arc::default(),
+            opened: Arc::default(),
             keeping: Keeping::default(),
             has_swept: Arc::default(),
         }
@@ -183,13 +185,28 @@ impl Store {
         &self.folder
     }
 
-    /// Runs `work` on the database, away from the async threads.
+    /// Looks into the database, away from the async threads.
     pub(crate) async fn with<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Connection) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
+        self.away(move |store| store.blocking(work)).await
+    }
+
+    /// Changes the database in one transaction, away from the async threads. An error changes nothing.
+    pub(crate) async fn write<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Transaction<'_>) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        self.away(move |store| store.write_blocking(work)).await
+    }
+
+    async fn away<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(Self) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
         let store = self.clone();
-        tokio::task::spawn_blocking(move || store.blocking(work))
+        tokio::task::spawn_blocking(move || work(store))
             .await
             .unwrap_or_else(|panic| Err(StoreError::Corrupt(format!("the store's task ended early: {panic}"))))
     }
@@ -198,12 +215,28 @@ impl Store {
         &self,
         work: impl FnOnce(&mut Connection) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        let mut slot = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
-        let connection = match slot.as_mut() {
-            Some(connection) => connection,
+        self.opened(|opened| work(&mut opened.connection))
+    }
+
+    pub(crate) fn write_blocking<T>(
+        &self,
+        work: impl FnOnce(&Transaction<'_>) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        self.opened(|Opened { connection, line }| {
+            let transaction = line.next(|| connection.transaction_with_behavior(TransactionBehavior::Immediate))?;
+            let done = work(&transaction)?;
+            transaction.commit()?;
+            Ok(done)
+        })
+    }
+
+    fn opened<T>(&self, work: impl FnOnce(&mut Opened) -> Result<T, StoreError>) -> Result<T, StoreError> {
+        let mut slot = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        let opened = match slot.as_mut() {
+            Some(opened) => opened,
             None => slot.insert(open(&self.folder)?),
         };
-        work(connection)
+        work(opened)
     }
 
     /// Whether a database file exists, so that a look does not create one.
@@ -212,7 +245,13 @@ impl Store {
     }
 }
 
-fn open(folder: &Path) -> Result<Connection, StoreError> {
+/// The database, and the line of those who want to write into it.
+struct Opened {
+    connection: Connection,
+    line: Line,
+}
+
+fn open(folder: &Path) -> Result<Opened, StoreError> {
     fs::create_dir_all(folder).map_err(|source| StoreError::io(folder, source))?;
     let path = folder.join("store.db");
     if !path.exists() {
@@ -221,22 +260,30 @@ fn open(folder: &Path) -> Result<Connection, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection =
         Connection::open_with_flags(&path, flags).map_err(|source| StoreError::Open { path: path.clone(), source })?;
-    prepare(&mut connection).map_err(|error| match error {
+    let line = Line::open(&folder.join("store.lock"));
+    prepare(&mut connection, &line).map_err(|error| match error {
         StoreError::Sql(source) => StoreError::Open { path, source },
         other => other,
     })?;
-    Ok(connection)
+    Ok(Opened { connection, line })
 }
 
-fn prepare(connection: &mut Connection) -> Result<(), StoreError> {
-    connection.busy_timeout(BUSY_WAIT)?;
+/// Waits more evenly than SQLite does by itself: a tenth of a second between two looks is long where a write takes a few
+/// milliseconds.
+fn wait(looks: i32) -> bool {
+    std::thread::sleep(BUSY_PAUSE);
+    BUSY_PAUSE.saturating_mul(looks.unsigned_abs()) < BUSY_WAIT
+}
+
+fn prepare(connection: &mut Connection, line: &Line) -> Result<(), StoreError> {
+    connection.busy_handler(Some(wait))?;
     enter_wal(connection)?;
     connection.pragma_update(None, "synchronous", "FULL")?;
     if connection.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0))? == VERSION {
         // Takes no lock for what is there: whoever starts beside a busy process need not wait for it.
         return Ok(connection.execute_batch(INDEXES)?);
     }
-    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let transaction = line.next(|| connection.transaction_with_behavior(TransactionBehavior::Immediate))?;
     let found: i64 = transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
     if found > VERSION {
         return Err(StoreError::TooNew { found, known: VERSION });

@@ -2,7 +2,7 @@
 //! a data folder sends what was asked by any process, also by one that died. Nothing is sent here.
 
 use jiff::Timestamp;
-use rusqlite::{OptionalExtension, TransactionBehavior, params};
+use rusqlite::{OptionalExtension, params};
 use serde::Serialize;
 use tollgate_types::ApprovalId;
 
@@ -42,14 +42,15 @@ impl Store {
     /// # Errors
     /// When the store fails.
     pub async fn take_due(&self, count: u32, until: Timestamp, now: Timestamp) -> Result<Vec<Due>, StoreError> {
-        self.with(move |connection| {
+        let is_any = self.with(move |connection| {
             let look = format!("select 1 {DUE} limit 1");
-            let is_any =
-                connection.prepare_cached(&look)?.query_row(params![now.as_microsecond()], |_| Ok(())).optional()?;
-            if is_any.is_none() {
-                return Ok(Vec::new());
-            }
-            let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            let found = connection.prepare_cached(&look)?.query_row(params![now.as_microsecond()], |_| Ok(()));
+            Ok(found.optional()?.is_some())
+        });
+        if !is_any.await? {
+            return Ok(Vec::new());
+        }
+        self.write(move |transaction| {
             transaction.execute("delete from deliveries where approval not in (select id from approvals)", [])?;
             let sql = format!("select {COLUMNS}, coalesce(tries, 0) as tries {DUE} order by created, id limit {count}");
             let due = transaction
@@ -67,7 +68,6 @@ impl Store {
                     params![approval.id.as_str(), tries, until.as_microsecond()],
                 )?;
             }
-            transaction.commit()?;
             Ok(due)
         })
         .await
@@ -78,7 +78,7 @@ impl Store {
     /// # Errors
     /// When the store fails.
     pub async fn delivered(&self, id: ApprovalId, now: Timestamp) -> Result<(), StoreError> {
-        self.with(move |connection| {
+        self.write(move |connection| {
             connection.execute(
                 "update deliveries set delivered = ?2, fault = null where approval = ?1",
                 params![id.as_str(), now.as_microsecond()],
@@ -98,7 +98,7 @@ impl Store {
         fault: String,
         again: Option<Timestamp>,
     ) -> Result<(), StoreError> {
-        self.with(move |connection| {
+        self.write(move |connection| {
             connection.execute(
                 "update deliveries set due = ?2, fault = ?3 where approval = ?1 and delivered is null",
                 params![id.as_str(), again.map(|again| again.as_microsecond()), fault],

@@ -6,7 +6,7 @@ use std::io;
 use std::path::Path;
 
 use jiff::Timestamp;
-use rusqlite::{Connection, TransactionBehavior, params};
+use rusqlite::{Transaction, params};
 use serde::Serialize;
 
 use crate::{Store, StoreError};
@@ -45,8 +45,8 @@ impl Store {
     /// When the store fails. What was erased by then stays erased.
     pub async fn erase(&self, of: CopiesOf, answer: String, now: Timestamp) -> Result<Copies, StoreError> {
         let folder = self.folder().join("results");
+        let (copies, files) = self.write(move |transaction| erase(transaction, &of, &answer, now)).await?;
         self.with(move |connection| {
-            let (copies, files) = erase(connection, &of, &answer, now)?;
             for sha256 in files {
                 remove(&folder.join(sha256))?;
             }
@@ -63,12 +63,11 @@ impl Store {
 
 /// What was erased, and the files of results that nobody has a handle of any more.
 fn erase(
-    connection: &mut Connection,
+    transaction: &Transaction<'_>,
     of: &CopiesOf,
     answer: &str,
     now: Timestamp,
 ) -> Result<(Copies, Vec<String>), StoreError> {
-    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     transaction.execute_batch("create temp table erasing (attempt text primary key) strict")?;
     match of {
         CopiesOf::Attempts(attempts) => {
@@ -114,7 +113,6 @@ fn erase(
     }
     let sessions: u32 = transaction.query_row("select count(*) from sessions", [], |row| row.get(0))?;
     transaction.execute_batch("drop table temp.erasing")?;
-    transaction.commit()?;
     Ok((Copies { results, answers, approvals, open_approvals, sessions }, unused))
 }
 

@@ -65,7 +65,7 @@ impl Store {
     /// When it was not asked in a session, or the store fails.
     pub async fn grant(&self, approval: &Approval, by: String, expires: Timestamp) -> Result<(), StoreError> {
         let (approval, session) = (approval.clone(), approval.session_to_grant()?.to_owned());
-        self.with(move |connection| {
+        self.write(move |connection| {
             connection.execute(
                 "insert into grants (id, tool, pin, subject, role, tenant, surface, session, granted_by, expires, left) \
                  values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11) on conflict (id) do nothing",
@@ -124,7 +124,7 @@ impl Store {
     /// # Errors
     /// When the store fails.
     pub async fn use_grant(&self, id: ApprovalId, now: Timestamp) -> Result<bool, StoreError> {
-        self.with(move |connection| {
+        self.write(move |connection| {
             Ok(connection.execute(USES, params![now.as_microsecond(), end_max(now), id.as_str()])? == 1)
         })
         .await
@@ -158,7 +158,7 @@ impl Store {
             )));
         };
         let revoked = grant.id.clone();
-        self.with(move |connection| {
+        self.write(move |connection| {
             connection.execute(ENDS, params![revoked.as_str()])?;
             Ok(())
         })

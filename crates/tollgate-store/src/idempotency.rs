@@ -1,7 +1,7 @@
 //! Keys under which a call happens at most once.
 
 use jiff::{SignedDuration, Timestamp};
-use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
+use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use tollgate_types::{AttemptId, Caller, Digest, limits};
 
 use crate::{Store, StoreError};
@@ -80,16 +80,14 @@ impl Store {
     /// # Errors
     /// [`StoreError::Limit`] when the caller has too many keys for the tool, or the store fails.
     pub async fn reserve(&self, new: NewReservation, asked: Timestamp) -> Result<Reservation, StoreError> {
-        self.with(move |connection| {
-            let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            forget_old(&transaction, asked)?;
-            let standing = standing(&transaction, &new.keys, &new.digest, asked)?;
+        self.write(move |transaction| {
+            forget_old(transaction, asked)?;
+            let standing = standing(transaction, &new.keys, &new.digest, asked)?;
             if standing == Reservation::Fresh {
                 for key in &new.keys {
-                    take(&transaction, key, &new, asked)?;
+                    take(transaction, key, &new, asked)?;
                 }
             }
-            transaction.commit()?;
             Ok(standing)
         })
         .await
@@ -114,7 +112,7 @@ impl Store {
     /// # Errors
     /// When the store fails.
     pub async fn take_keys_over(&self, from: AttemptId, to: AttemptId) -> Result<bool, StoreError> {
-        self.with(move |connection| {
+        self.write(move |connection| {
             let sql = "update idempotency set attempt = ?2 where attempt = ?1 and outcome is null \
                        and exists (select 1 from unsettled u where u.attempt = ?1)";
             Ok(connection.execute(sql, params![from.as_str(), to.as_str()])? > 0)
@@ -141,7 +139,7 @@ impl Store {
     /// # Errors
     /// When the store fails.
     pub async fn fulfil(&self, attempt: AttemptId, outcome: String, now: Timestamp) -> Result<(), StoreError> {
-        self.with(move |connection| {
+        self.write(move |connection| {
             connection.execute(
                 "update idempotency set outcome = ?2, expires = max(expires, ?3 + expires - created) \
                  where attempt = ?1 and outcome is null",
@@ -158,7 +156,7 @@ impl Store {
     /// # Errors
     /// When the store fails.
     pub async fn fulfil_settled(&self, attempt: AttemptId, outcome: String, now: Timestamp) -> Result<(), StoreError> {
-        self.with(move |connection| {
+        self.write(move |connection| {
             connection.execute(
                 "update idempotency set outcome = coalesce(outcome, ?2), expires = max(expires, ?3 + expires - created) \
                  where attempt = ?1",
@@ -174,7 +172,7 @@ impl Store {
     /// # Errors
     /// When the store fails.
     pub async fn amend(&self, attempt: AttemptId, outcome: String) -> Result<(), StoreError> {
-        self.with(move |connection| {
+        self.write(move |connection| {
             let sql = "update idempotency set outcome = ?2 where attempt = ?1 and outcome is not null";
             connection.execute(sql, params![attempt.as_str(), outcome])?;
             Ok(())
@@ -187,7 +185,7 @@ impl Store {
     /// # Errors
     /// When the store fails.
     pub async fn release(&self, attempts: Vec<AttemptId>) -> Result<(), StoreError> {
-        self.with(move |connection| {
+        self.write(move |connection| {
             let mut statement = connection.prepare("delete from idempotency where attempt = ?1 and outcome is null")?;
             for attempt in &attempts {
                 statement.execute(params![attempt.as_str()])?;

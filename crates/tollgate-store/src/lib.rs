@@ -14,6 +14,7 @@ mod error;
 mod grant;
 mod idempotency;
 mod key;
+mod line;
 mod result;
 mod session;
 mod spending;

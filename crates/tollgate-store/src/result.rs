@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
 use jiff::{SignedDuration, Timestamp};
-use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
+use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use tollgate_types::{AttemptId, Caller, limits};
 
 use crate::{Store, StoreError};
@@ -83,7 +83,7 @@ impl Store {
             let folder = store.folder().join("results");
             let most = store.keeping.bytes_max.min(store.keeping.caller_bytes_max);
             let aside = Aside::write(&folder, text, most)?;
-            store.blocking(|connection| store.place(connection, &folder, &meta, aside, now))
+            store.write_blocking(|transaction| store.place(transaction, &folder, &meta, aside, now))
         };
         tokio::task::spawn_blocking(keep)
             .await
@@ -114,21 +114,20 @@ impl Store {
     /// removes what another one is about to refer to.
     fn place(
         &self,
-        connection: &mut Connection,
+        transaction: &Transaction<'_>,
         folder: &Path,
         meta: &ResultMeta,
         aside: Aside,
         now: Timestamp,
     ) -> Result<String, StoreError> {
-        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        let room = Room { transaction: &transaction, folder };
+        let room = Room { transaction, folder };
         room.forget("created <= ?1", params![self.keeping.oldest(now)])?;
         if !self.has_swept.swap(true, Ordering::Relaxed) {
             room.sweep(now)?;
         }
         room.make(&self.keeping, &meta.caller, aside.content())?;
         let content = aside.settle(folder)?;
-        content.insert(&transaction)?;
+        content.insert(transaction)?;
         let unique: String = meta.attempt.as_str().chars().filter(char::is_ascii_hexdigit).collect();
         let part = if meta.part == 0 { String::new() } else { format!("{:02x}", meta.part) };
         let handle = format!("res_{unique}{part}");
@@ -146,7 +145,6 @@ impl Store {
                 now.as_microsecond(),
             ],
         )?;
-        transaction.commit()?;
         Ok(handle)
     }
 }

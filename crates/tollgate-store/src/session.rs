@@ -5,7 +5,7 @@ mod fork;
 mod lock;
 
 use jiff::Timestamp;
-use rusqlite::{Connection, OptionalExtension, Row, Transaction, TransactionBehavior, params};
+use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
 use tollgate_types::{ApprovalId, Caller, limits};
 
 use crate::{Store, StoreError};
@@ -115,11 +115,10 @@ impl Store {
     /// [`StoreError::Conflict`] when the name is given already, [`StoreError::Limit`] when none can go, or the store fails.
     pub async fn add_session(&self, meta: SessionMeta) -> Result<(), StoreError> {
         let store = self.clone();
-        self.with(move |connection| {
-            let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            store.make_room(&transaction)?;
-            insert(&transaction, &meta)?;
-            Ok(transaction.commit()?)
+        self.write(move |transaction| {
+            store.make_room(transaction)?;
+            insert(transaction, &meta)?;
+            Ok(())
         })
         .await
     }
@@ -203,9 +202,8 @@ impl Store {
         now: Timestamp,
     ) -> Result<(), StoreError> {
         let session = session.to_owned();
-        self.with(move |connection| {
-            let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            let bytes = grow(&transaction, &session, body.len(), now)?;
+        self.write(move |transaction| {
+            let bytes = grow(transaction, &session, body.len(), now)?;
             if bytes > limits::SESSION_BYTES_MAX {
                 let message = format!("the session would exceed {} bytes", limits::SESSION_BYTES_MAX);
                 return Err(StoreError::Limit(message));
@@ -220,7 +218,7 @@ impl Store {
                     params![session, seq, position, call.key, call.is_whole],
                 )?;
             }
-            Ok(transaction.commit()?)
+            Ok(())
         })
         .await
     }
@@ -231,7 +229,7 @@ impl Store {
     /// When the store fails.
     pub async fn withdraw_prompt(&self, session: &str, seq: u32) -> Result<(), StoreError> {
         let session = session.to_owned();
-        self.with(move |connection| {
+        self.write(move |connection| {
             let sql = "delete from session_steps where session = ?1 and seq = ?2 and kind = 'prompt' \
                        and seq = (select max(seq) from session_steps where session = ?1)";
             connection.execute(sql, params![session, seq])?;
@@ -252,9 +250,8 @@ impl Store {
         now: Timestamp,
     ) -> Result<(), StoreError> {
         let session = session.to_owned();
-        self.with(move |connection| {
-            let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            grow(&transaction, &session, outcome.len(), now)?;
+        self.write(move |transaction| {
+            grow(transaction, &session, outcome.len(), now)?;
             let kept = transaction.execute(
                 "update session_calls set outcome = ?4, approval = null \
                  where session = ?1 and seq = ?2 and position = ?3 and outcome is null",
@@ -264,7 +261,7 @@ impl Store {
                 let message = format!("session `{session}` has no open call {seq}.{position}");
                 return Err(StoreError::Conflict(message));
             }
-            Ok(transaction.commit()?)
+            Ok(())
         })
         .await
     }
@@ -280,7 +277,7 @@ impl Store {
         approval: ApprovalId,
     ) -> Result<(), StoreError> {
         let session = session.to_owned();
-        self.with(move |connection| {
+        self.write(move |connection| {
             connection.execute(
                 "update session_calls set approval = ?4 where session = ?1 and seq = ?2 and position = ?3",
                 params![session, seq, position, approval.as_str()],
@@ -296,7 +293,7 @@ impl Store {
     /// When the store fails.
     pub async fn set_session_model(&self, session: &str, model: &str) -> Result<(), StoreError> {
         let (session, model) = (session.to_owned(), model.to_owned());
-        self.with(move |connection| {
+        self.write(move |connection| {
             connection.execute("update sessions set model = ?2 where id = ?1", params![session, model])?;
             Ok(())
         })

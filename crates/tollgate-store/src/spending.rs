@@ -2,7 +2,7 @@
 //! nobody knows. A sum holds what is held; giving it back takes it out again.
 
 use jiff::{SignedDuration, Timestamp};
-use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
+use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use tollgate_types::{AttemptId, Units, limits};
 
 use crate::{Store, StoreError};
@@ -63,20 +63,20 @@ impl Store {
         charges: Vec<Charge>,
         now: Timestamp,
     ) -> Result<Spending, StoreError> {
-        self.with(move |connection| {
-            let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        self.write(move |transaction| {
+            transaction.execute_batch("savepoint charges")?;
             for (at, charge) in charges.iter().enumerate() {
-                let known = sum(&transaction, &charge.count)?;
+                let known = sum(transaction, &charge.count)?;
                 let spent = known.unwrap_or_default();
                 if spent.plus(charge.cost).is_none_or(|sum| sum > charge.limit) {
+                    transaction.execute_batch("rollback to charges")?;
                     return Ok(Spending::Short { charge: at, spent });
                 }
                 if known.is_none() {
-                    make_room(&transaction, now)?;
+                    make_room(transaction, now)?;
                 }
-                hold(&transaction, &attempt, charge, now)?;
+                hold(transaction, &attempt, charge, now)?;
             }
-            transaction.commit()?;
             Ok(Spending::Held)
         })
         .await
@@ -117,10 +117,9 @@ impl Store {
     /// # Errors
     /// When the store fails.
     pub async fn keep_spent(&self, attempt: AttemptId, came_to: Option<Units>) -> Result<(), StoreError> {
-        self.with(move |connection| {
-            let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            release(&transaction, &attempt, came_to.map_or(i64::MAX, micro))?;
-            Ok(transaction.commit()?)
+        self.write(move |transaction| {
+            release(transaction, &attempt, came_to.map_or(i64::MAX, micro))?;
+            Ok(())
         })
         .await
     }
@@ -130,10 +129,9 @@ impl Store {
     /// # Errors
     /// When the store fails.
     pub async fn give_back(&self, attempt: AttemptId) -> Result<(), StoreError> {
-        self.with(move |connection| {
-            let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            give_back(&transaction, &attempt)?;
-            Ok(transaction.commit()?)
+        self.write(move |transaction| {
+            give_back(transaction, &attempt)?;
+            Ok(())
         })
         .await
     }

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use jiff::{SignedDuration, Timestamp};
-use rusqlite::{Connection, OptionalExtension, Row, Transaction, TransactionBehavior, params};
+use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use tollgate_types::{AttemptId, BeforeImage, BeforeImages, FileImage, RESTORE_FILE, limits};
@@ -44,14 +44,12 @@ impl Store {
     /// When the store fails.
     pub async fn plan_undo(&self, attempt: AttemptId, plan: UndoPlan, now: Timestamp) -> Result<(), StoreError> {
         let folder = self.folder().join(FOLDER);
-        self.with(move |connection| {
-            let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            insert(&transaction, &attempt, &plan, now)?;
-            let gone = forget(&transaction, now)?;
-            transaction.commit()?;
-            remove(connection, &folder, gone)
-        })
-        .await
+        let forgotten = self.write(move |transaction| {
+            insert(transaction, &attempt, &plan, now)?;
+            forget(transaction, now)
+        });
+        let gone = forgotten.await?;
+        self.with(move |connection| remove(connection, &folder, gone)).await
     }
 
     /// How an attempt can be undone; none where nothing is kept of it any more.
@@ -72,8 +70,7 @@ impl Store {
     /// # Errors
     /// When the store fails.
     pub async fn stands_in(&self, attempt: AttemptId, other: StandIn, now: Timestamp) -> Result<(), StoreError> {
-        self.with(move |connection| {
-            let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        self.write(move |transaction| {
             let sql = "insert or replace into stand_ins (attempt, other, tool, created) values (?1, ?2, ?3, ?4)";
             let values = params![attempt.as_str(), other.attempt.as_str(), other.tool, now.as_microsecond()];
             transaction.execute(sql, values)?;
@@ -81,7 +78,7 @@ impl Store {
             let surplus = transaction.prepare_cached(sql)?.query_row(params![limits::UNDOS_KEPT_MAX], |row| row.get(0));
             let until = surplus.optional()?.unwrap_or(i64::MIN).max(oldest(now));
             transaction.execute("delete from stand_ins where created <= ?1", params![until])?;
-            Ok(transaction.commit()?)
+            Ok(())
         })
         .await
     }
@@ -107,7 +104,7 @@ impl Store {
     /// # Errors
     /// [`StoreError::NotFound`] when nothing is kept of `attempt`, or the store fails.
     pub async fn claim_undo(&self, attempt: AttemptId, by: AttemptId) -> Result<AttemptId, StoreError> {
-        self.with(move |connection| {
+        self.write(move |connection| {
             let sql = "update undos set undone_by = coalesce(undone_by, ?2) where attempt = ?1 returning undone_by";
             let mut statement = connection.prepare_cached(sql)?;
             let holder: Option<String> =
@@ -124,7 +121,7 @@ impl Store {
     /// # Errors
     /// When the store fails.
     pub async fn release_undo(&self, by: AttemptId) -> Result<(), StoreError> {
-        self.with(move |connection| release(connection, &by)).await
+        self.write(move |connection| release(connection, &by)).await
     }
 }
 
@@ -138,16 +135,15 @@ pub(crate) fn release(connection: &Connection, by: &AttemptId) -> Result<(), Sto
 impl BeforeImages for Store {
     fn keep(&self, attempt: &AttemptId, image: BeforeImage, now: Timestamp) -> Result<(), String> {
         let folder = self.folder().join(FOLDER);
-        let kept = self.blocking(|connection| {
+        let kept = self.write_blocking(|transaction| {
             let before = image.before.as_ref().map(|file| hex(&Sha256::digest(&file.bytes)));
             if let (Some(sha256), Some(file)) = (&before, &image.before) {
                 let path = folder.join(sha256);
                 write_once(&folder, &path, &file.bytes).map_err(|source| StoreError::io(&path, source))?;
             }
-            let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
             let arguments = json!({ "attempt": attempt.as_str(), "path": image.path });
             let plan = UndoPlan { tool: RESTORE_FILE.to_owned(), arguments: Ok(arguments), undone_by: None };
-            insert(&transaction, attempt, &plan, now)?;
+            insert(transaction, attempt, &plan, now)?;
             let size = image.before.as_ref().map_or(0, |file| file.bytes.len());
             transaction.execute(
                 "update undos set path = ?2, before = ?3, mode = ?4, bytes = ?5, after = ?6 where attempt = ?1",
@@ -160,10 +156,9 @@ impl BeforeImages for Store {
                     image.after,
                 ],
             )?;
-            let gone = forget(&transaction, now)?;
-            transaction.commit()?;
-            remove(connection, &folder, gone)
+            forget(transaction, now)
         });
+        let kept = kept.and_then(|gone| self.blocking(|connection| remove(connection, &folder, gone)));
         kept.map_err(|error| error.to_string())
     }
 

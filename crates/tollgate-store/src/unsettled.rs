@@ -31,20 +31,18 @@ impl Store {
         if unknown.is_empty() && (never_started.is_empty() || !self.exists()) {
             return Ok(());
         }
-        self.blocking(|connection| {
-            let transaction = connection.transaction()?;
+        self.write_blocking(|transaction| {
             for one in unknown {
-                insert(&transaction, one)?;
+                insert(transaction, one)?;
             }
             for attempt in never_started {
                 transaction.execute(
                     "delete from idempotency where attempt = ?1 and outcome is null",
                     params![attempt.as_str()],
                 )?;
-                spending::give_back(&transaction, attempt)?;
-                undo::release(&transaction, attempt)?;
+                spending::give_back(transaction, attempt)?;
+                undo::release(transaction, attempt)?;
             }
-            transaction.commit()?;
             Ok(())
         })
     }
@@ -88,7 +86,7 @@ impl Store {
     /// # Errors
     /// When the store fails.
     pub async fn settle(&self, attempt: AttemptId) -> Result<bool, StoreError> {
-        self.with(move |connection| {
+        self.write(move |connection| {
             Ok(connection.execute("delete from unsettled where attempt = ?1", params![attempt.as_str()])? > 0)
         })
         .await

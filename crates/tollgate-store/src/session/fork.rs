@@ -1,7 +1,7 @@
 //! A copy of a session up to one of its turns.
 
 use jiff::Timestamp;
-use rusqlite::{OptionalExtension, Transaction, TransactionBehavior, params};
+use rusqlite::{OptionalExtension, Transaction, params};
 
 use super::{SessionMeta, find, insert};
 use crate::{Store, StoreError};
@@ -21,11 +21,10 @@ impl Store {
         now: Timestamp,
     ) -> Result<SessionMeta, StoreError> {
         let (wanted, store) = (wanted.to_owned(), self.clone());
-        self.with(move |connection| {
-            let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            let from = find(&transaction, &wanted)?;
-            let seq = last_step(&transaction, &from.id, turn)?;
-            store.make_room(&transaction)?;
+        self.write(move |transaction| {
+            let from = find(transaction, &wanted)?;
+            let seq = last_step(transaction, &from.id, turn)?;
+            store.make_room(transaction)?;
             let mut copy =
                 SessionMeta { id, name, created: now, updated: now, bytes: 0, forked_from: Some(from.id), ..from };
             copy.caller.session = None;
@@ -36,7 +35,7 @@ impl Store {
                 params![origin, seq],
                 |row| row.get(0),
             )?;
-            insert(&transaction, &copy)?;
+            insert(transaction, &copy)?;
             transaction.execute(
                 "insert into session_steps (session, seq, kind, body) \
                  select ?3, seq, kind, body from session_steps where session = ?1 and seq <= ?2",
@@ -48,7 +47,6 @@ impl Store {
                  select ?3, seq, position, is_whole, outcome from session_calls where session = ?1 and seq <= ?2",
                 params![origin, seq, copy.id],
             )?;
-            transaction.commit()?;
             Ok(copy)
         })
         .await

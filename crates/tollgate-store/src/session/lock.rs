@@ -1,10 +1,10 @@
 //! Who works in a session: one process at a time. The system lets go of a lock however its process ends.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, Read, Seek, Write};
+use std::fs::{self, File, TryLockError};
+use std::io::{Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
-use crate::key::create_private_folder;
+use crate::key::{create_private_folder, open_private};
 use crate::{Store, StoreError};
 
 /// What is read of a lock file: a process's number.
@@ -28,7 +28,7 @@ impl Store {
         create_private_folder(&folder).map_err(|source| StoreError::io(&folder, source))?;
         let path = folder.join(format!("{id}.lock"));
         loop {
-            let mut file = open(&path).map_err(|source| StoreError::io(&path, source))?;
+            let mut file = open_private(&path).map_err(|source| StoreError::io(&path, source))?;
             match file.try_lock() {
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) => return Err(in_use(id, &file)),
@@ -50,14 +50,6 @@ impl Drop for SessionLock {
         // Still locked: nobody else can have made it theirs. A file that stays is taken over by whoever comes next.
         let _ = fs::remove_file(&self.path);
     }
-}
-
-fn open(path: &Path) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    options.read(true).write(true).create(true).truncate(false);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(path)
 }
 
 #[cfg(unix)]

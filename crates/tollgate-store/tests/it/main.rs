@@ -4,6 +4,7 @@
 
 mod deliveries;
 mod idempotency;
+mod line;
 mod messages;
 mod results;
 mod sessions;
