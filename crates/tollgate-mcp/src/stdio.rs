@@ -13,9 +13,9 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, BufWriter};
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinError, JoinSet};
 use tokio::time::timeout;
-use tollgate_types::{Caller, Door, limits};
+use tollgate_types::{Caller, CancellationToken, Door, limits};
 
-use crate::jsonrpc::frame::{Frame, Frames};
+use crate::jsonrpc::frame::{Frame, Frames, Messages, Source};
 use crate::jsonrpc::{self, Id, RpcError};
 use crate::server::{Action, Answer, Request, ServerInfo, Session};
 
@@ -56,23 +56,33 @@ pub async fn serve_stdio(
     output: impl AsyncWrite + Unpin + Send,
 ) -> Result<(), ServeError> {
     let (out, queue) = mpsc::channel(WRITE_QUEUE_LINES_MAX);
-    let connection = Connection {
-        session: Session::new(info),
-        door,
-        caller: Arc::new(caller),
-        out,
-        waiting: VecDeque::new(),
-        running: JoinSet::new(),
-        under_way: Vec::new(),
-    };
+    let connection = Connection::new(Session::new(info), door, caller, out);
     let mut writing = pin!(write(output, queue));
     let read = tokio::select! {
-        read = connection.serve(input) => read,
+        read = connection.serve(Frames::new(input, limits::FRAME_BYTES_MAX)) => read,
         written = &mut writing => return ended_by_reader(written),
     };
     match timeout(DRAIN, writing).await {
         Ok(written) => ended_by_reader(written).and(read),
         Err(_) => Err(ServeError::Stalled),
+    }
+}
+
+/// The same over a transport that carries whole messages: `input` until it ends or `stop`, and the answers to `out`.
+/// Whoever drops the other end of `out` cancels what is under way.
+pub(crate) async fn serve_messages(
+    session: Session,
+    door: Arc<dyn Door>,
+    caller: Caller,
+    input: mpsc::Receiver<Vec<u8>>,
+    out: mpsc::Sender<Vec<u8>>,
+    stop: CancellationToken,
+) {
+    let connection = Connection::new(session, door, caller, out.clone());
+    tokio::select! {
+        // Messages do not fail to be read.
+        _ = connection.serve(Messages::new(input, limits::FRAME_BYTES_MAX, stop)) => {}
+        () = out.closed() => {}
     }
 }
 
@@ -112,8 +122,12 @@ struct Connection {
 }
 
 impl Connection {
-    async fn serve(mut self, input: impl AsyncRead + Unpin) -> Result<(), ServeError> {
-        let mut frames = Frames::new(input, limits::FRAME_BYTES_MAX);
+    fn new(session: Session, door: Arc<dyn Door>, caller: Caller, out: mpsc::Sender<Vec<u8>>) -> Self {
+        let (caller, waiting) = (Arc::new(caller), VecDeque::new());
+        Self { session, door, caller, out, waiting, running: JoinSet::new(), under_way: Vec::new() }
+    }
+
+    async fn serve(mut self, mut frames: impl Source) -> Result<(), ServeError> {
         let ended = loop {
             self.start_waiting();
             tokio::select! {

@@ -20,7 +20,8 @@ use tollgate::{AnchorWatch, CancellationToken, Clock, Door, Gate, Operator, Relo
 
 use crate::entrance::{self, Holder, Names};
 use crate::keys::Ring;
-use crate::limits::{IN_FLIGHT_MAX, LISTENERS_MAX};
+use crate::limits::{CONVERSATIONS_MAX, IN_FLIGHT_MAX, LISTENERS_MAX};
+use crate::mcp::stream::Streams;
 use crate::metrics::{Metered, Metrics};
 use crate::problem::Problem;
 use crate::{health, mcp, openapi, rest};
@@ -75,8 +76,11 @@ impl Service {
 /// What every handler reaches.
 pub(crate) struct App {
     pub(crate) door: Arc<dyn Door>,
+    /// The same for those who come by no request that could be refused a place: their calls wait for one.
+    pub(crate) patient_door: Arc<dyn Door>,
     pub(crate) gate: Gate,
     pub(crate) endpoint: Endpoint,
+    pub(crate) streams: Arc<Streams>,
     pub(crate) operator: Operator,
     /// Whose signed answers are taken.
     pub(crate) webhook: Option<Arc<Webhook>>,
@@ -96,6 +100,7 @@ pub(crate) struct App {
     pub(crate) cut: CancellationToken,
     in_flight: Arc<Semaphore>,
     listeners: Arc<Semaphore>,
+    conversations: Arc<Semaphore>,
 }
 
 impl App {
@@ -110,6 +115,12 @@ impl App {
         self.door.list(&holder.caller(Surface::Rest)).await.iter().map(|tool| tool.name.clone()).collect()
     }
 
+    /// A place among the conversations that hold a connection.
+    pub(crate) fn conversation(&self) -> Result<OwnedSemaphorePermit, Problem> {
+        let place = Arc::clone(&self.conversations).try_acquire_owned();
+        place.map_err(|_| Problem::too_many(format!("{CONVERSATIONS_MAX} conversations are held already")))
+    }
+
     /// A place among the listeners to new records.
     pub(crate) fn listener(&self) -> Result<OwnedSemaphorePermit, Problem> {
         let place = Arc::clone(&self.listeners).try_acquire_owned();
@@ -122,10 +133,14 @@ pub fn router(house: &Tollgate, address: SocketAddr, options: ServeOptions) -> S
     let metrics = Arc::new(Metrics::default());
     house.gate().watched_by(Arc::clone(&metrics) as _);
     let door = options.door.unwrap_or_else(|| house.door());
+    let door = Metered::new(door, Arc::clone(&metrics), house.clock());
+    let in_flight = Arc::new(Semaphore::new(IN_FLIGHT_MAX));
     let app = Arc::new(App {
-        door: Arc::new(Metered::new(door, Arc::clone(&metrics), house.clock())),
+        patient_door: Arc::new(door.waiting_for(&in_flight)),
+        door: Arc::new(door),
         gate: house.gate().clone(),
         endpoint: Endpoint::new(options.info),
+        streams: Arc::default(),
         operator: house.operator().clone(),
         webhook: house.webhook().cloned(),
         spans: house.telemetry().cloned(),
@@ -140,39 +155,47 @@ pub fn router(house: &Tollgate, address: SocketAddr, options: ServeOptions) -> S
         tasks: TaskTracker::new(),
         cut: CancellationToken::new(),
         stop: options.stop.child_token(),
-        in_flight: Arc::new(Semaphore::new(IN_FLIGHT_MAX)),
+        in_flight,
+        conversations: Arc::new(Semaphore::new(CONVERSATIONS_MAX)),
         listeners: Arc::new(Semaphore::new(LISTENERS_MAX)),
     });
+    Service { router: routes(&app), app }
+}
+
+/// Every path, each behind what it needs.
+fn routes(app: &Arc<App>) -> Router {
     let client = Router::new()
         .route("/mcp", post(mcp::post).delete(mcp::delete))
+        .route("/mcp/ws", get(mcp::socket::open))
+        .route("/sse", get(mcp::stream::open))
+        .route("/messages", post(mcp::stream::post))
         .route("/api/v1/calls", post(rest::call))
         .route("/api/v1/tools", get(rest::tools))
         .route("/api/v1/attempts/{id}/undo", post(rest::undo))
-        .route_layer(from_fn_with_state(Arc::clone(&app), entrance::client));
+        .route_layer(from_fn_with_state(Arc::clone(app), entrance::client));
     let operator = Router::new()
         .route("/api/v1/approvals/{id}/approve", post(rest::approve))
         .route("/api/v1/approvals/{id}/reject", post(rest::reject))
         .route("/api/v1/audit", get(rest::audit))
         .route("/api/v1/events", get(rest::events))
-        .route_layer(from_fn_with_state(Arc::clone(&app), entrance::operator));
+        .route_layer(from_fn_with_state(Arc::clone(app), entrance::operator));
     let either = Router::new()
         .route("/api/v1/approvals", get(rest::approvals))
         .route("/api/v1/approvals/{id}", get(rest::approval))
         .route("/metrics", get(health::metrics))
-        .route_layer(from_fn_with_state(Arc::clone(&app), entrance::either));
+        .route_layer(from_fn_with_state(Arc::clone(app), entrance::either));
     let open = Router::new()
         .route("/api/v1/approvals/{id}/answer", post(rest::answer))
         .route("/healthz", get(health::alive))
         .route("/readyz", get(health::ready))
         .route("/openapi.json", get(openapi::answer));
-    let router = client
+    client
         .merge(operator)
         .merge(either)
         .merge(open)
         .fallback(nothing)
-        .layer(from_fn_with_state(Arc::clone(&app), entrance::known_host))
-        .with_state(Arc::clone(&app));
-    Service { router, app }
+        .layer(from_fn_with_state(Arc::clone(app), entrance::known_host))
+        .with_state(Arc::clone(app))
 }
 
 async fn nothing() -> Problem {

@@ -14,6 +14,10 @@ pub(crate) const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 pub(crate) const IN_FLIGHT_MAX: usize = 512;
 /// Listeners to new records at once.
 pub(crate) const LISTENERS_MAX: usize = 16;
+/// Conversations over WebSockets and event streams at once; each holds a connection.
+pub(crate) const CONVERSATIONS_MAX: usize = 256;
+/// What is read of a WebSocket at once, and held for each.
+pub(crate) const SOCKET_BUFFER_BYTES: usize = 4 * 1024;
 /// Between two looks for new records.
 pub(crate) const EVENTS_PAUSE: Duration = Duration::from_millis(200);
 /// Messages of one stream that wait for the client to read.

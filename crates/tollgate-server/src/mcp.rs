@@ -1,6 +1,10 @@
 //! `/mcp`: the endpoint's words as HTTP. Every request runs on a task of the server's, so that in the handshake era a
 //! broken connection does not end it; in the stateless era the response's end does.
 
+pub(crate) mod socket;
+pub(crate) mod stream;
+mod talk;
+
 use std::sync::Arc;
 
 use axum::Extension;

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use tokio::sync::Semaphore;
 use tollgate::spans;
 use tollgate::webhooks::Counts;
 use tollgate::{
@@ -233,15 +234,22 @@ fn escaped(value: &str) -> String {
 }
 
 /// A door whose calls are counted.
+#[derive(Clone)]
 pub(crate) struct Metered {
     door: Arc<dyn Door>,
     metrics: Arc<Metrics>,
     clock: Arc<dyn Clock>,
+    places: Option<Arc<Semaphore>>,
 }
 
 impl Metered {
     pub(crate) fn new(door: Arc<dyn Door>, metrics: Arc<Metrics>, clock: Arc<dyn Clock>) -> Self {
-        Self { door, metrics, clock }
+        Self { door, metrics, clock, places: None }
+    }
+
+    /// The same, whose calls wait for one of these places: for those who come by no request that could be refused one.
+    pub(crate) fn waiting_for(&self, places: &Arc<Semaphore>) -> Self {
+        Self { places: Some(Arc::clone(places)), ..self.clone() }
     }
 }
 
@@ -254,6 +262,11 @@ impl Door for Metered {
     fn call<'a>(&'a self, caller: &'a Caller, call: Call) -> BoxFuture<'a, Outcome> {
         let passage = Passage::begin(self);
         Box::pin(async move {
+            let _place = match &self.places {
+                // INVARIANT: nobody closes the semaphore.
+                Some(places) => places.acquire().await.ok(),
+                None => None,
+            };
             let outcome = self.door.call(caller, call).await;
             passage.end(&outcome);
             outcome

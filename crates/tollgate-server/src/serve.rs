@@ -3,13 +3,13 @@
 use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
@@ -76,10 +76,8 @@ impl Bound {
         let (stop, drain) = (options.stop.clone(), options.drain);
         let service = router(house, self.address, options);
         let mut connections = JoinSet::new();
-        let graceful = GracefulShutdown::new();
-        accept(self.listener, service.router.clone(), &mut connections, &graceful, &stop).await;
+        accept(self.listener, service.router.clone(), &mut connections, &stop).await;
         let closing = async {
-            graceful.shutdown().await;
             while connections.join_next().await.is_some() {}
             service.ended().await;
         };
@@ -99,13 +97,7 @@ pub async fn serve(house: Arc<Tollgate>, address: SocketAddr, options: ServeOpti
     Ok(())
 }
 
-async fn accept(
-    listener: TcpListener,
-    router: Router,
-    connections: &mut JoinSet<()>,
-    graceful: &GracefulShutdown,
-    stop: &CancellationToken,
-) {
+async fn accept(listener: TcpListener, router: Router, connections: &mut JoinSet<()>, stop: &CancellationToken) {
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
         let arrived = async {
@@ -120,10 +112,10 @@ async fn accept(
         };
         match accepted {
             Ok((stream, _)) => {
-                let (router, watcher) = (router.clone(), graceful.watcher());
+                let (router, stop) = (router.clone(), stop.clone());
                 connections.spawn(async move {
                     let _place = place;
-                    converse(stream, router, watcher).await;
+                    converse(stream, router, stop).await;
                 });
             }
             Err(error) => {
@@ -134,12 +126,21 @@ async fn accept(
     }
 }
 
-async fn converse(stream: TcpStream, router: Router, watcher: Watcher) {
+async fn converse(stream: TcpStream, router: Router, stop: CancellationToken) {
     let _ = stream.set_nodelay(true);
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_header_size(HEAD_BYTES_MAX);
-    let connection = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
-    if let Err(error) = watcher.watch(connection).await {
+    let connection = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router)).with_upgrades();
+    let mut connection = pin!(connection);
+    let ended = tokio::select! {
+        ended = &mut connection => ended,
+        () = stop.cancelled() => {
+            // What is under way is answered, and nothing more is read.
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = ended {
         tracing::debug!(%error, "a connection broke off");
     }
 }

@@ -4,7 +4,7 @@ use axum::body::Body;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use futures_util::stream;
+use futures_util::{StreamExt, stream};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
@@ -12,6 +12,15 @@ use crate::limits::KEEP_ALIVE;
 
 /// Each text, which is on one line, as one event, until nobody can send any more. `held` lives as long as the stream.
 pub(crate) fn response(texts: mpsc::Receiver<Vec<u8>>, held: impl Send + 'static) -> Response {
+    response_after(None, texts, held)
+}
+
+/// The same after a first piece of the stream.
+pub(crate) fn response_after(
+    first: Option<Bytes>,
+    texts: mpsc::Receiver<Vec<u8>>,
+    held: impl Send + 'static,
+) -> Response {
     let events = stream::unfold((texts, held), |(mut texts, held)| async move {
         let event = match timeout(KEEP_ALIVE, texts.recv()).await {
             Ok(Some(text)) => event(&text),
@@ -26,7 +35,7 @@ pub(crate) fn response(texts: mpsc::Receiver<Vec<u8>>, held: impl Send + 'static
         // A proxy must not wait for more (MCP 2026-07-28, Streamable HTTP: receiving messages).
         (axum::http::HeaderName::from_static("x-accel-buffering"), "no"),
     ];
-    (headers, Body::from_stream(events)).into_response()
+    (headers, Body::from_stream(stream::iter(first.map(Ok)).chain(events))).into_response()
 }
 
 fn event(text: &[u8]) -> Bytes {

@@ -1,8 +1,11 @@
-//! Bytes to lines. A line over the limit is skipped to its end; of it only the head is kept, so memory stays bounded.
+//! Where the messages of a client come from: the lines of a byte stream, or whole messages that a transport cut apart. A
+//! line over the limit is skipped to its end; of it only the head is kept, so memory stays bounded.
 
 use std::io;
 
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
+use tokio::sync::mpsc;
+use tollgate_types::CancellationToken;
 
 const READ_BUFFER_BYTES: usize = 64 * 1024;
 
@@ -15,6 +18,12 @@ pub(crate) enum Frame<'a> {
     TooLong(&'a [u8]),
 }
 
+/// What a client says, one message after the other.
+pub(crate) trait Source: Send {
+    /// The next message; none when nothing more comes. May be dropped and asked again.
+    fn next(&mut self) -> impl Future<Output = io::Result<Option<Frame<'_>>>> + Send;
+}
+
 /// The lines of a stream.
 pub(crate) struct Frames<R> {
     input: BufReader<R>,
@@ -22,6 +31,37 @@ pub(crate) struct Frames<R> {
     line_bytes_max: usize,
     is_too_long: bool,
     is_handed_out: bool,
+}
+
+/// Whole messages, until `stop` or their end.
+pub(crate) struct Messages {
+    queue: mpsc::Receiver<Vec<u8>>,
+    message: Vec<u8>,
+    message_bytes_max: usize,
+    stop: CancellationToken,
+}
+
+impl Messages {
+    pub(crate) fn new(queue: mpsc::Receiver<Vec<u8>>, message_bytes_max: usize, stop: CancellationToken) -> Self {
+        Self { queue, message: Vec::new(), message_bytes_max, stop }
+    }
+}
+
+impl Source for Messages {
+    async fn next(&mut self) -> io::Result<Option<Frame<'_>>> {
+        self.message = Vec::new();
+        tokio::select! {
+            message = self.queue.recv() => match message {
+                Some(message) => self.message = message,
+                None => return Ok(None),
+            },
+            () = self.stop.cancelled() => return Ok(None),
+        }
+        Ok(Some(match self.message.get(..self.message_bytes_max) {
+            Some(head) if head.len() < self.message.len() => Frame::TooLong(head),
+            Some(_) | None => Frame::Line(&self.message),
+        }))
+    }
 }
 
 impl<R: AsyncRead + Unpin> Frames<R> {
@@ -37,7 +77,7 @@ impl<R: AsyncRead + Unpin> Frames<R> {
 
     /// The next line, the last one also without a line feed; none at the end of the stream. May be dropped and asked
     /// again: what was read is kept.
-    pub(crate) async fn next(&mut self) -> io::Result<Option<Frame<'_>>> {
+    pub(crate) async fn next_line(&mut self) -> io::Result<Option<Frame<'_>>> {
         if std::mem::take(&mut self.is_handed_out) {
             self.line.clear();
             self.line.shrink_to(READ_BUFFER_BYTES);
@@ -64,5 +104,11 @@ impl<R: AsyncRead + Unpin> Frames<R> {
         }
         self.is_handed_out = true;
         Ok(Some(if self.is_too_long { Frame::TooLong(&self.line) } else { Frame::Line(&self.line) }))
+    }
+}
+
+impl<R: AsyncRead + Unpin + Send> Source for Frames<R> {
+    async fn next(&mut self) -> io::Result<Option<Frame<'_>>> {
+        self.next_line().await
     }
 }

@@ -81,7 +81,7 @@ fn lines(bytes: &[u8], line_bytes_max: usize) -> Vec<(bool, Vec<u8>)> {
     runtime.block_on(async {
         let mut frames = Frames::new(bytes, line_bytes_max);
         let mut lines = Vec::new();
-        while let Some(frame) = frames.next().await.unwrap() {
+        while let Some(frame) = frames.next_line().await.unwrap() {
             lines.push(match frame {
                 Frame::Line(line) => (true, line.to_vec()),
                 Frame::TooLong(head) => (false, head.to_vec()),

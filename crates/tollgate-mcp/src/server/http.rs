@@ -2,6 +2,7 @@
 //! and the sessions of the handshake era. Both eras share one endpoint; a server reads the body, asks
 //! [`Endpoint::post`], and writes what it says.
 
+mod conversation;
 mod headers;
 mod sessions;
 
@@ -18,6 +19,7 @@ use super::{Action, Answer, Peer, Request, ServerInfo, Session, cancel};
 use crate::jsonrpc::{self, Id, Message, RpcError};
 use crate::stdio::progress;
 use headers::{Said, check_stateless, one, trace, wants_stream};
+pub use sessions::fresh_id;
 use sessions::{Sessions, UnderWay};
 
 /// Names a session of the handshake era.

@@ -167,7 +167,7 @@ async fn read_messages(stdout: impl AsyncRead + Unpin, shared: &Shared, line_byt
     let mut frames = Frames::new(stdout, line_bytes_max);
     let mut noise = 0;
     loop {
-        match frames.next().await {
+        match frames.next_line().await {
             Ok(Some(Frame::Line(line))) if line.trim_ascii().is_empty() => {}
             Ok(Some(Frame::Line(line))) => match message::read(line) {
                 Some(message) => shared.take(message),

@@ -11,4 +11,5 @@ mod serving;
 mod threats;
 mod undo;
 mod watched;
+mod ways;
 mod world;

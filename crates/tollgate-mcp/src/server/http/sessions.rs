@@ -18,6 +18,13 @@ const SESSION_IDLE: Duration = Duration::from_secs(30 * 60);
 const IN_FLIGHT_MAX: usize = 64;
 const ID_BYTES: usize = 16;
 
+/// A name for a session that nobody can guess; none where the system gives no random numbers.
+pub fn fresh_id() -> Option<String> {
+    let mut id = [0_u8; ID_BYTES];
+    getrandom::fill(&mut id).ok()?;
+    Some(format!("{:032x}", u128::from_be_bytes(id)))
+}
+
 #[derive(Default)]
 pub(super) struct Sessions(Mutex<HashMap<String, Live>>);
 
@@ -45,9 +52,7 @@ impl Sessions {
 
     /// A new session. Where there is no room, the owner's longest unused one makes it; others' sessions stay.
     pub(super) fn open(&self, owner: &str, peer: Peer, now: Duration) -> Result<String, RpcError> {
-        let mut id = [0_u8; ID_BYTES];
-        getrandom::fill(&mut id).map_err(|_| RpcError::internal("the system gives no random numbers"))?;
-        let id = format!("{:032x}", u128::from_be_bytes(id));
+        let id = fresh_id().ok_or_else(|| RpcError::internal("the system gives no random numbers"))?;
         let mut sessions = self.lock();
         if sessions.len() >= SESSIONS_MAX {
             sessions.retain(|_, live| !live.is_gone(now));
