@@ -28,6 +28,7 @@ mod register;
 mod registry;
 mod schedule;
 pub mod schema;
+mod template;
 mod text_input;
 
 pub use dialect::to_definition;

@@ -6,9 +6,10 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use thiserror::Error;
 use tollgate_types::limits::{IDEMPOTENCY_TTL_MS_MAX, IDEMPOTENCY_TTL_MS_MIN};
-use tollgate_types::{Pin, SourceKind, ToolDefinition, Undo, limits};
+use tollgate_types::{CallKind, Pin, SourceKind, ToolDefinition, Undo, limits};
 
 use crate::schema::{Schema, SchemaError};
+use crate::template::UriTemplate;
 use crate::{idempotency, text_input};
 
 /// A definition's canonical JSON.
@@ -21,8 +22,10 @@ const RETRIES_MAX: u32 = 100;
 #[non_exhaustive]
 pub enum RegisterError {
     /// The name can not stand on every wire.
-    #[error("`{name}` is not a tool name: {problem}")]
+    #[error("`{name}` can not be the name of a {}: {problem}", .kind.as_str())]
     InvalidName {
+        /// What it should be the name of.
+        kind: CallKind,
         /// The name, its odd characters escaped.
         name: String,
         /// What is wrong with it.
@@ -130,6 +133,9 @@ impl RegisterError {
     /// What to do next.
     pub fn hint(&self) -> &'static str {
         match self {
+            Self::InvalidName { kind, .. } if !kind.is_tool() => {
+                "name it `prompts/NAME` or `resources/URI`, without white space and control characters"
+            }
             Self::InvalidName { .. } => "use 1 to 64 of the characters a-z, A-Z, 0-9, `_` and `-`",
             Self::Duplicate { .. } | Self::LookAlike { .. } => "rename one of the two, or leave one out",
             Self::BadSchema { .. } => {
@@ -159,11 +165,12 @@ pub(crate) struct Sound {
     pub(crate) pin: Pin,
     pub(crate) input: Schema,
     pub(crate) output: Option<Schema>,
+    pub(crate) template: Option<UriTemplate>,
 }
 
 /// Checks all of a definition but for its neighbours.
 pub(crate) fn check(mut definition: ToolDefinition) -> Result<Sound, RegisterError> {
-    check_name(&definition.name)?;
+    let template = check_name(&definition)?;
     check_limits(&definition)?;
     let name = definition.name.clone();
     idempotency::check(&definition).map_err(|problem| RegisterError::Idempotency { name: name.clone(), problem })?;
@@ -184,7 +191,7 @@ pub(crate) fn check(mut definition: ToolDefinition) -> Result<Sound, RegisterErr
         let message = format!("the definition has more than {DEFINITION_BYTES_MAX} bytes");
         return Err(RegisterError::TooLarge { name, message });
     }
-    Ok(Sound { pin: digest(&canonical), definition, input, output })
+    Ok(Sound { pin: digest(&canonical), definition, input, output, template })
 }
 
 /// What exactly a definition is: the SHA-256 of its canonical JSON (RFC 8785).
@@ -206,20 +213,46 @@ fn digest(bytes: &[u8]) -> Pin {
     Pin::new(hex)
 }
 
-fn check_name(name: &str) -> Result<(), RegisterError> {
-    let problem = if name.is_empty() {
-        "it is empty"
-    } else if name.chars().count() > limits::TOOL_NAME_CHARS_MAX {
-        "it has more than 64 characters"
-    } else if !name.is_ascii() {
-        "it has characters that are not ASCII, which may look like others"
-    } else if !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-') {
-        "it has characters other than letters, digits, `_` and `-`"
-    } else {
-        return Ok(());
+/// A template's name is read on the way.
+fn check_name(definition: &ToolDefinition) -> Result<Option<UriTemplate>, RegisterError> {
+    let ToolDefinition { name, kind, .. } = definition;
+    let checked = match kind {
+        CallKind::Tool => tool_name(name).map(|()| None),
+        CallKind::Template => entry_name(name).and_then(|uri| UriTemplate::read(uri).map(Some)),
+        _ => entry_name(name).map(|_| None),
     };
-    let name = name.chars().take(limits::TOOL_NAME_CHARS_MAX).flat_map(char::escape_default).collect();
-    Err(RegisterError::InvalidName { name, problem })
+    checked.map_err(|problem| {
+        let name = name.chars().take(limits::TOOL_NAME_CHARS_MAX).flat_map(char::escape_default).collect();
+        RegisterError::InvalidName { kind: *kind, name, problem }
+    })
+}
+
+fn tool_name(name: &str) -> Result<(), &'static str> {
+    if name.is_empty() {
+        Err("it is empty")
+    } else if name.chars().count() > limits::TOOL_NAME_CHARS_MAX {
+        Err("it has more than 64 characters")
+    } else if !name.is_ascii() {
+        Err("it has characters that are not ASCII, which may look like others")
+    } else if !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-') {
+        Err("it has characters other than letters, digits, `_` and `-`")
+    } else {
+        Ok(())
+    }
+}
+
+/// What follows the `/`, which keeps it apart from every tool.
+pub(crate) fn entry_name(name: &str) -> Result<&str, &'static str> {
+    let own = name.split_once('/').map_or("", |(_, own)| own);
+    if own.is_empty() {
+        Err("nothing follows a `/`")
+    } else if name.len() > limits::ENTRY_NAME_BYTES_MAX {
+        Err("it has more than 4096 bytes")
+    } else if name.chars().any(|c| c.is_control() || c.is_whitespace() && c != ' ') {
+        Err("it has control characters or line breaks")
+    } else {
+        Ok(own)
+    }
 }
 
 /// Only a tool that knows of it keeps what stood there before.

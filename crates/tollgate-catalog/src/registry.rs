@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use serde_json::Value;
-use tollgate_types::{Dialect, Pin, ToolDefinition};
+use tollgate_types::{CallKind, Dialect, Pin, ToolDefinition};
 
 use crate::nearest::fold;
-use crate::register::{Sound, check};
-use crate::schema::Schema;
+use crate::register::{Sound, check, entry_name};
+use crate::schema::{Schema, SchemaError};
+use crate::template::UriTemplate;
 use crate::{RegisterError, to_definition};
 
 /// A registered tool.
@@ -22,6 +23,19 @@ pub struct Entry {
     pub input: Schema,
     /// The compiled schema of the structured result.
     pub output: Option<Schema>,
+    template: Option<UriTemplate>,
+}
+
+impl Entry {
+    /// The same for other arguments, under its own pin: a resource of a template, the completions of a prompt.
+    ///
+    /// # Errors
+    /// When the schema can not be used.
+    pub fn taking(&self, name: String, kind: CallKind, input_schema: Value) -> Result<Self, SchemaError> {
+        let input = Schema::compile(&input_schema)?;
+        let definition = ToolDefinition { name, kind, input_schema, ..(*self.definition).clone() };
+        Ok(Self { definition: Arc::new(definition), pin: self.pin.clone(), input, output: None, template: None })
+    }
 }
 
 /// Which of some names are there.
@@ -44,20 +58,24 @@ struct State {
     by_name: BTreeMap<String, Arc<Entry>>,
     /// Names without case and separators, to the name.
     by_look: BTreeMap<String, String>,
+    templates: BTreeMap<String, Arc<Entry>>,
 }
 
 impl State {
     fn insert(&mut self, sound: Sound) -> Result<Arc<Entry>, RegisterError> {
-        let Sound { definition, pin, input, output } = sound;
+        let Sound { definition, pin, input, output, template } = sound;
         let name = definition.name.clone();
-        let look = fold(&name);
+        let look = look(&name);
         match self.by_look.get(&look) {
             Some(existing) if *existing == name => return Err(RegisterError::Duplicate { name }),
             Some(existing) => return Err(RegisterError::LookAlike { name, existing: existing.clone() }),
             None => {}
         }
-        let entry = Arc::new(Entry { definition: Arc::new(definition), pin, input, output });
+        let entry = Arc::new(Entry { definition: Arc::new(definition), pin, input, output, template });
         self.by_look.insert(look, name.clone());
+        if entry.template.is_some() {
+            self.templates.insert(name.clone(), entry.clone());
+        }
         self.by_name.insert(name, entry.clone());
         Ok(entry)
     }
@@ -109,7 +127,8 @@ impl Catalog {
         let mut state = self.write();
         let was_there = state.by_name.remove(name).is_some();
         if was_there {
-            state.by_look.remove(&fold(name));
+            state.by_look.remove(&look(name));
+            state.templates.remove(name);
         }
         was_there
     }
@@ -122,6 +141,20 @@ impl Catalog {
     /// Whether a tool is there.
     pub fn has(&self, name: &str) -> bool {
         self.read().by_name.contains_key(name)
+    }
+
+    /// The template that a resource of this name is one of; of several the one that says most of it.
+    pub fn template_of(&self, name: &str) -> Option<Arc<Entry>> {
+        let uri = entry_name(name).ok()?;
+        let prefix = name.strip_suffix(uri)?;
+        let state = self.read();
+        let of_server = state.templates.range(prefix.to_owned()..).take_while(|(name, _)| name.starts_with(prefix));
+        let fitting = of_server.filter_map(|(_, entry)| {
+            let template = entry.template.as_ref().filter(|template| template.fits(uri))?;
+            Some((template.literal_bytes(), entry))
+        });
+        // Of equals the first by name, so that it is always the same one.
+        fitting.reduce(|best, other| if other.0 > best.0 { other } else { best }).map(|(_, entry)| entry.clone())
     }
 
     /// All tools, by name.
@@ -144,7 +177,9 @@ impl Catalog {
 
     /// All tools in a dialect, by name.
     pub fn to_definitions(&self, dialect: Dialect) -> Vec<Value> {
-        self.all().iter().map(|entry| to_definition(&entry.definition, dialect)).collect()
+        let all = self.all();
+        let tools = all.iter().filter(|entry| entry.definition.kind.is_tool());
+        tools.map(|entry| to_definition(&entry.definition, dialect)).collect()
     }
 
     // INVARIANT: the state is changed by single inserts and swaps, so that a panic elsewhere leaves it whole.
@@ -155,6 +190,11 @@ impl Catalog {
     fn write(&self) -> RwLockWriteGuard<'_, State> {
         self.state.write().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// What looks alike is alike, but in a URI or a prompt's name every character counts.
+fn look(name: &str) -> String {
+    if name.contains('/') { name.to_owned() } else { fold(name) }
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use serde_json::Value;
 use tokio_util::task::TaskTracker;
 use tollgate_catalog::Catalog;
 use tollgate_guard::redact::Redactor;
@@ -17,9 +18,9 @@ use tollgate_policy::{Effect, Policy, PolicyError};
 use tollgate_shape::Plan;
 use tollgate_store::{InstallKey, Store};
 use tollgate_types::{
-    ApprovalChannel, AttemptId, BoxFuture, Call, Caller, CancellationToken, Clock, Code, Door, End, ErrorObject,
-    Language, ObservedCall, Observer, Outcome, RepairLevel, Risk, SourceKind, Stage, Summarize, Supply, Text, Tool,
-    ToolDefinition, Workspace, limits::CALLS_UNDER_WAY_MAX,
+    ApprovalChannel, AttemptId, BoxFuture, Call, CallKind, Caller, CancellationToken, Clock, Code, Door, End,
+    ErrorObject, Language, ObservedCall, Observer, Outcome, Raw, RepairLevel, Risk, SourceKind, Stage, Summarize,
+    Supply, Text, Tool, ToolDefinition, Workspace, limits::CALLS_UNDER_WAY_MAX,
 };
 use tollgate_wire::repair;
 
@@ -279,16 +280,29 @@ fn presented(redactor: &Redactor, mut definition: ToolDefinition) -> ToolDefinit
     }
     let schemas = std::iter::once(&mut definition.input_schema).chain(&mut definition.output_schema);
     schemas.chain(&mut definition.examples).for_each(|value| redactor.result_value(value));
+    definition.listing = definition.listing.and_then(|raw| presented_raw(redactor, raw));
     definition
+}
+
+/// What a server said, where it holds no secret; else the definition says all that is said.
+fn presented_raw(redactor: &Redactor, raw: Raw) -> Option<Raw> {
+    let value: Value = serde_json::from_str(raw.get()).ok()?;
+    let mut clean = value.clone();
+    redactor.result_value(&mut clean);
+    (clean == value).then_some(raw)
 }
 
 impl Door for Gate {
     fn list<'a>(&'a self, caller: &'a Caller) -> BoxFuture<'a, Vec<Arc<ToolDefinition>>> {
+        self.list_kind(caller, CallKind::Tool)
+    }
+
+    fn list_kind<'a>(&'a self, caller: &'a Caller, kind: CallKind) -> BoxFuture<'a, Vec<Arc<ToolDefinition>>> {
         async move {
             if let Some(supply) = self.inner.supply() {
                 supply.bring_all().await;
             }
-            admit::listed(&self.inner, caller)
+            admit::listed(&self.inner, caller, kind)
         }
         .boxed()
     }

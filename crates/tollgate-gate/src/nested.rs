@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures_util::FutureExt;
 use tollgate_types::{
-    AttemptId, BoxFuture, Call, Caller, CancellationToken, Door, ErrorObject, ObservedCall, Outcome, Text,
+    AttemptId, BoxFuture, Call, CallKind, Caller, CancellationToken, Door, ErrorObject, ObservedCall, Outcome, Text,
     ToolDefinition, TraceContext, limits::CALL_DEPTH_MAX,
 };
 
@@ -25,6 +25,10 @@ pub(crate) struct Nested {
 impl Door for Nested {
     fn list<'a>(&'a self, caller: &'a Caller) -> BoxFuture<'a, Vec<Arc<ToolDefinition>>> {
         self.gate.list(caller)
+    }
+
+    fn list_kind<'a>(&'a self, caller: &'a Caller, kind: CallKind) -> BoxFuture<'a, Vec<Arc<ToolDefinition>>> {
+        self.gate.list_kind(caller, kind)
     }
 
     fn call<'a>(&'a self, caller: &'a Caller, call: Call) -> BoxFuture<'a, Outcome> {

@@ -13,8 +13,8 @@ use tokio::sync::Semaphore;
 use tollgate::spans;
 use tollgate::webhooks::Counts;
 use tollgate::{
-    AnchorStatus, AttemptId, BoxFuture, Call, Caller, Clock, Code, Door, ErrorObject, ObservedCall, Outcome, Reloads,
-    SourceReport, Status, ToolDefinition,
+    AnchorStatus, AttemptId, BoxFuture, Call, CallKind, Caller, Clock, Code, Door, ErrorObject, ObservedCall, Outcome,
+    Reloads, SourceReport, Status, ToolDefinition,
 };
 
 use crate::limits::SERIES_MAX;
@@ -257,6 +257,11 @@ impl Door for Metered {
     fn list<'a>(&'a self, caller: &'a Caller) -> BoxFuture<'a, Vec<Arc<ToolDefinition>>> {
         self.metrics.lists.fetch_add(1, Ordering::Relaxed);
         self.door.list(caller)
+    }
+
+    fn list_kind<'a>(&'a self, caller: &'a Caller, kind: CallKind) -> BoxFuture<'a, Vec<Arc<ToolDefinition>>> {
+        self.metrics.lists.fetch_add(1, Ordering::Relaxed);
+        self.door.list_kind(caller, kind)
     }
 
     fn call<'a>(&'a self, caller: &'a Caller, call: Call) -> BoxFuture<'a, Outcome> {

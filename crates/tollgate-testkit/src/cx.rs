@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate_types::{
-    AttemptId, Caller, CancellationToken, ClientCapabilities, Cx, Progress, Surface, Workspace, limits,
+    AttemptId, CallKind, Caller, CancellationToken, ClientCapabilities, Cx, Progress, Surface, Workspace, limits,
 };
 
 use crate::{RecordingDoor, TestClock};
@@ -16,6 +16,7 @@ use crate::{RecordingDoor, TestClock};
 pub fn cx(root: impl AsRef<Path>) -> Cx {
     Cx {
         caller: Arc::new(Caller::new("tester", "developer", Surface::Library)),
+        kind: CallKind::Tool,
         attempt: AttemptId::new("attempt-1"),
         workspace: Arc::new(Workspace { root: root.as_ref().to_owned(), protected: Vec::new(), read_only: vec![] }),
         env: Arc::new(BTreeMap::new()),

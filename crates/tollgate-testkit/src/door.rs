@@ -174,8 +174,8 @@ impl Drop for Watch<'_> {
 
 fn end(result: Result<ToolOutput, ToolError>) -> End {
     match result {
-        Ok(ToolOutput { content, structured }) => {
-            End::Done(CallResult { content, structured, ..CallResult::default() })
+        Ok(ToolOutput { content, structured, raw }) => {
+            End::Done(CallResult { content, structured, raw, ..CallResult::default() })
         }
         Err(error) => End::from_error(error.into()),
     }

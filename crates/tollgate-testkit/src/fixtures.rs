@@ -71,7 +71,7 @@ impl Tool for Fixture {
     fn call(&self, _: Value, cx: Cx) -> BoxFuture<'_, Result<ToolOutput, ToolError>> {
         Box::pin(async move {
             match &self.does {
-                Does::Answer(content) => Ok(ToolOutput { content: content.clone(), structured: None }),
+                Does::Answer(content) => Ok(ToolOutput { content: content.clone(), structured: None, raw: None }),
                 Does::Fail(message) => Err(ToolError::new(*message)),
                 Does::Progress => {
                     for progress in [0.0, 50.0, 100.0] {

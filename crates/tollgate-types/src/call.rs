@@ -81,20 +81,49 @@ impl Surface {
     }
 }
 
-/// What kind of thing is asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+/// What kind of thing is asked for, and what kind of entry a definition is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CallKind {
     /// A tool.
+    #[default]
     Tool,
-    /// A resource of an MCP server.
+    /// A resource, by its URI.
     Resource,
-    /// A prompt of an MCP server.
+    /// Resources whose URIs fit a template. It is listed and completed; what is read of it is a [`CallKind::Resource`].
+    Template,
+    /// A prompt.
     Prompt,
-    /// An argument completion of an MCP server.
+    /// A completion of an argument of a prompt or a template. It has no entry of its own: it may be asked for where its
+    /// prompt or template may.
     Completion,
     /// A model request that an MCP server asks for.
     Sampling,
+    /// A question to the user that an MCP server asks for.
+    Elicitation,
+    /// The folders that a client works in, which an MCP server asks for.
+    Roots,
+}
+
+impl CallKind {
+    /// Whether it is a tool: only these are offered to models.
+    pub fn is_tool(&self) -> bool {
+        *self == Self::Tool
+    }
+
+    /// The name in the ledger.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Tool => "tool",
+            Self::Resource => "resource",
+            Self::Template => "template",
+            Self::Prompt => "prompt",
+            Self::Completion => "completion",
+            Self::Sampling => "sampling",
+            Self::Elicitation => "elicitation",
+            Self::Roots => "roots",
+        }
+    }
 }
 
 /// One request, as it was asked: the arguments are raw text, because a model may send anything.
@@ -195,6 +224,11 @@ impl Call {
             trace: None,
             protocol: None,
         }
+    }
+
+    /// A call of another kind than a tool's, whose arguments are a value.
+    pub fn of(kind: CallKind, name: impl Into<String>, arguments: serde_json::Value) -> Self {
+        Self { kind, ..Self::tool(name, arguments) }
     }
 
     /// The same call under the asker's id.

@@ -18,6 +18,7 @@ mod output;
 mod peer;
 mod port;
 mod quota;
+mod raw;
 mod repair;
 mod resilience;
 mod schema;
@@ -48,6 +49,7 @@ pub use port::{
     Supply, Tool, Workspace,
 };
 pub use quota::{QuotaStore, Rate, Turn};
+pub use raw::Raw;
 pub use repair::{RepairLevel, RepairRule};
 pub use resilience::{
     BreakerRule, DEFAULT_STRATEGY, Fallback, FromPointer, FromTemplate, Literal, MappedArgument, NETWORK_ERROR,

@@ -12,6 +12,9 @@ pub const CALLS_PER_TURN_MAX: usize = 128;
 pub const ARGUMENTS_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Nesting of arguments and of protocol messages.
 pub const JSON_DEPTH_MAX: usize = 64;
+/// The name of a resource, a template or a prompt.
+pub const ENTRY_NAME_BYTES_MAX: usize = 4 * 1024;
+
 /// A tool's name on every wire.
 pub const TOOL_NAME_CHARS_MAX: usize = 64;
 /// A schema's canonical JSON.

@@ -4,7 +4,7 @@ use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
-use crate::{ApprovalId, AttemptId, CallId, Code, ErrorObject, Language, Status};
+use crate::{ApprovalId, AttemptId, CallId, Code, ErrorObject, Language, Raw, Status};
 
 /// One part of a result, in MCP's form. Kinds that are not known here pass through unharmed.
 #[derive(Debug, Clone, PartialEq)]
@@ -48,22 +48,24 @@ pub struct ToolOutput {
     pub content: Vec<Content>,
     /// The same as one value, for programs; fits the output schema where there is one.
     pub structured: Option<Value>,
+    /// The whole result object of an MCP server, as it came. It leaves the gate where no stage changed the result.
+    pub raw: Option<Raw>,
 }
 
 impl ToolOutput {
     /// Text and nothing else.
     pub fn text(text: impl Into<String>) -> Self {
-        Self { content: vec![Content::Text(text.into())], structured: None }
+        Self { content: vec![Content::Text(text.into())], ..Self::default() }
     }
 
     /// A value; its compact JSON is the text.
     pub fn structured(value: Value) -> Self {
-        Self { content: vec![Content::Text(value.to_string())], structured: Some(value) }
+        Self { content: vec![Content::Text(value.to_string())], structured: Some(value), raw: None }
     }
 
     /// A value, and a text that is better to read.
     pub fn text_and_structured(text: impl Into<String>, value: Value) -> Self {
-        Self { content: vec![Content::Text(text.into())], structured: Some(value) }
+        Self { content: vec![Content::Text(text.into())], structured: Some(value), raw: None }
     }
 }
 
@@ -93,6 +95,9 @@ pub struct CallResult {
     /// What is not as it should be with it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
+    /// The whole result object of an MCP server, as it came, where no stage changed it. A stored answer is without.
+    #[serde(skip)]
+    pub raw: Option<Raw>,
 }
 
 /// What is waited for.

@@ -10,8 +10,9 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::{
-    ApprovalId, AttemptId, BeforeImages, Call, Caller, CancellationToken, ClientCapabilities, Code, ErrorObject,
-    HandedKey, ObservedCall, Outcome, Peer, Permission, Risk, ToolDefinition, ToolError, ToolOutput, TraceContext,
+    ApprovalId, AttemptId, BeforeImages, Call, CallKind, Caller, CancellationToken, ClientCapabilities, Code,
+    ErrorObject, HandedKey, ObservedCall, Outcome, Peer, Permission, Risk, ToolDefinition, ToolError, ToolOutput,
+    TraceContext,
 };
 
 /// A boxed future, so that ports can be `dyn` without a runtime.
@@ -21,6 +22,11 @@ pub type BoxFuture<'a, T> = futures_util::future::BoxFuture<'a, T>;
 pub trait Door: Send + Sync {
     /// The tools that `caller` may use, ordered by name.
     fn list<'a>(&'a self, caller: &'a Caller) -> BoxFuture<'a, Vec<Arc<ToolDefinition>>>;
+
+    /// The entries of a kind that `caller` may use, ordered by name.
+    fn list_kind<'a>(&'a self, caller: &'a Caller, kind: CallKind) -> BoxFuture<'a, Vec<Arc<ToolDefinition>>> {
+        if kind.is_tool() { self.list(caller) } else { Box::pin(std::future::ready(Vec::new())) }
+    }
 
     /// Takes one call from request to recorded outcome. Dropping the future cancels the call; it is still recorded.
     fn call<'a>(&'a self, caller: &'a Caller, call: Call) -> BoxFuture<'a, Outcome>;
@@ -84,6 +90,8 @@ pub trait Supply: Send + Sync {
 pub struct Cx {
     /// Who asks.
     pub caller: Arc<Caller>,
+    /// What kind of thing is asked for: of a prompt also its completions.
+    pub kind: CallKind,
     /// The attempt in the ledger.
     pub attempt: AttemptId,
     /// What the environment tools may touch.

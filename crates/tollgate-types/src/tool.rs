@@ -8,15 +8,20 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::{
-    Category, Cost, Idempotency, OnError, Output, Permission, RepairLevel, Risk, TextInput, Undo, Units, limits,
+    CallKind, Category, Cost, Idempotency, OnError, Output, Permission, Raw, RepairLevel, Risk, TextInput, Undo, Units,
+    limits,
 };
 
 /// A capability as data. The executor stands apart; see [`crate::Tool`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ToolDefinition {
-    /// The machine name: `[a-zA-Z0-9_-]`, at most 64 characters, verb first.
+    /// The machine name: `[a-zA-Z0-9_-]`, at most 64 characters, verb first. What is no tool has a `/` in it.
     pub name: String,
+    /// What kind of entry it is.
+    #[serde(default, skip_serializing_if = "CallKind::is_tool")]
+    #[schemars(skip)]
+    pub kind: CallKind,
     /// The name for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
@@ -94,6 +99,9 @@ pub struct ToolDefinition {
     /// What becomes of its result.
     #[serde(default)]
     pub output: Output,
+    /// What an MCP server said of it in its list, as it came. `source.version` is its digest, so that the pin covers it.
+    #[serde(skip)]
+    pub listing: Option<Raw>,
 }
 
 impl ToolDefinition {
@@ -101,6 +109,7 @@ impl ToolDefinition {
     pub fn new(name: impl Into<String>, description: impl Into<String>) -> Self {
         Self {
             name: name.into(),
+            kind: CallKind::Tool,
             title: None,
             description: description.into(),
             when: None,
@@ -127,7 +136,14 @@ impl ToolDefinition {
             on_error: OnError::default(),
             security: Security::default(),
             output: Output::default(),
+            listing: None,
         }
+    }
+
+    /// The same of another kind than a tool.
+    #[must_use]
+    pub fn of_kind(self, kind: CallKind) -> Self {
+        Self { kind, ..self }
     }
 
     /// What a call with these arguments costs, or may cost at most.

@@ -24,11 +24,11 @@ impl Overlays {
                     table,
                     format!("tools.\"{glob}\""),
                     message,
-                    "a glob such as \"read_*\"; any key of a definition but `name`",
+                    "a glob such as \"read_*\"; any key of a definition but `name` and `kind`",
                 )
             };
-            if table.get_ref().contains_key("name") {
-                return Err(fault("a name cannot be changed".into()));
+            if let Some(key) = ["name", "kind"].into_iter().find(|key| table.get_ref().contains_key(*key)) {
+                return Err(fault(format!("a {key} cannot be changed")));
             }
             let matcher = Glob::new(glob).map_err(|error| fault(error.to_string()))?.compile_matcher();
             rules.push((matcher, glob.clone(), table.clone()));
@@ -53,6 +53,7 @@ impl Overlays {
         if fitting.is_empty() {
             return Ok(tool);
         }
+        let listing = definition.listing.clone();
         let mut changed = definition;
         for (_, glob, table) in fitting {
             let fault = |message: String| {
@@ -72,6 +73,7 @@ impl Overlays {
                 return Err(fault(format!("`{name}` has the risk `{risk}`: `lenient` is only for tools that read")));
             }
         }
+        changed.listing = listing;
         Ok(Arc::new(Overlaid { definition: changed, tool }))
     }
 }

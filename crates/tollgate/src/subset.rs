@@ -5,7 +5,8 @@ use std::sync::Arc;
 use globset::{Glob, GlobSet, GlobSetBuilder};
 use tollgate_catalog::unknown_tool;
 use tollgate_types::{
-    AttemptId, BoxFuture, Call, Caller, Code, Door, End, ErrorObject, Language, ObservedCall, Outcome, ToolDefinition,
+    AttemptId, BoxFuture, Call, CallKind, Caller, Code, Door, End, ErrorObject, Language, ObservedCall, Outcome,
+    ToolDefinition,
 };
 
 /// A door to the tools whose names fit one of the globs. A call for any other name is refused as unknown, and recorded.
@@ -40,6 +41,13 @@ impl Door for Subset {
     fn list<'a>(&'a self, caller: &'a Caller) -> BoxFuture<'a, Vec<Arc<ToolDefinition>>> {
         Box::pin(async move {
             let all = self.door.list(caller).await;
+            all.into_iter().filter(|definition| self.globs.is_match(&definition.name)).collect()
+        })
+    }
+
+    fn list_kind<'a>(&'a self, caller: &'a Caller, kind: CallKind) -> BoxFuture<'a, Vec<Arc<ToolDefinition>>> {
+        Box::pin(async move {
+            let all = self.door.list_kind(caller, kind).await;
             all.into_iter().filter(|definition| self.globs.is_match(&definition.name)).collect()
         })
     }

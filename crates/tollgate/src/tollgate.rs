@@ -12,8 +12,8 @@ use tollgate_mcp::upstream::UpstreamStatus;
 use tollgate_policy::Role;
 use tollgate_telemetry::Telemetry;
 use tollgate_types::{
-    AttemptId, BoxFuture, Call, Caller, CancellationToken, Clock, Door, ErrorObject, Language, ObservedCall, Outcome,
-    ToolDefinition,
+    AttemptId, BoxFuture, Call, CallKind, Caller, CancellationToken, Clock, Door, ErrorObject, Language, ObservedCall,
+    Outcome, ToolDefinition,
 };
 use tollgate_webhook::Webhook;
 
@@ -248,6 +248,10 @@ impl Tollgate {
 impl Door for Tollgate {
     fn list<'a>(&'a self, caller: &'a Caller) -> BoxFuture<'a, Vec<Arc<ToolDefinition>>> {
         Box::pin(self.list(caller))
+    }
+
+    fn list_kind<'a>(&'a self, caller: &'a Caller, kind: CallKind) -> BoxFuture<'a, Vec<Arc<ToolDefinition>>> {
+        Box::pin(async move { self.door().list_kind(caller, kind).await })
     }
 
     fn call<'a>(&'a self, caller: &'a Caller, call: Call) -> BoxFuture<'a, Outcome> {

@@ -126,7 +126,7 @@ pub(crate) fn recording() -> Arc<RecordingDoor> {
         .tool(tool("echo"), |arguments| Ok(ToolOutput::text(arguments.to_string())))
         .tool(tool("fail"), |_| Err(ToolError::new("it is broken")))
         .tool(tool("draw"), move |_| {
-            Ok(ToolOutput { content: vec![Content::Text("a cup".into()), image()], structured: None })
+            Ok(ToolOutput { content: vec![Content::Text("a cup".into()), image()], structured: None, raw: None })
         });
     Arc::new(door)
 }

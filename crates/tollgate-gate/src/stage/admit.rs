@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use tollgate_catalog::unknown_tool;
 use tollgate_policy::{Decision, Policy};
-use tollgate_types::{Caller, Code, ToolDefinition, visible};
+use tollgate_types::{CallKind, Caller, Code, ToolDefinition, visible};
 
 use super::Stop;
 use super::find::Found;
@@ -25,13 +25,18 @@ impl std::ops::Deref for Admitted {
 
 pub(crate) fn admit(trip: Trip<'_>, found: Found) -> Result<Admitted, Stop> {
     let policy = trip.gate.inner().policy.now();
-    match hidden(trip, &policy, &found.entry().definition) {
+    match kept_back(trip, &policy, &found) {
         None => Ok(Admitted(found)),
         Some(decision) => Err(forbidden(trip, &policy, &decision)),
     }
 }
 
-/// Why `policy` keeps a tool from this caller, if it does.
+/// Why `policy` keeps what was found from this caller, if it does.
+pub(super) fn kept_back(trip: Trip<'_>, policy: &Policy, found: &Found) -> Option<Decision> {
+    found.definitions().find_map(|definition| hidden(trip, policy, definition))
+}
+
+/// The same of one definition.
 pub(super) fn hidden(trip: Trip<'_>, policy: &Policy, tool: &ToolDefinition) -> Option<Decision> {
     let decision = trip.gate.inner().decide_listing(policy, &trip.attempt.caller, tool);
     (!is_allowed(decision.effect)).then_some(decision)
@@ -64,12 +69,13 @@ pub(crate) async fn take_turn(trip: Trip<'_>, admitted: &Admitted) -> Result<(),
     trip.gate.inner().quotas.take(&trip.attempt.caller, name).await.map_err(Stop::Error)
 }
 
-/// The tools that `caller` may use, by name. The same decision as for calls: allowed means listed.
-pub(crate) fn listed(gate: &Inner, caller: &Caller) -> Vec<Arc<ToolDefinition>> {
+/// The entries of a kind that `caller` may use, by name. The same decision as for calls: allowed means listed.
+pub(crate) fn listed(gate: &Inner, caller: &Caller, kind: CallKind) -> Vec<Arc<ToolDefinition>> {
     let policy = gate.policy.now();
     gate.catalog
         .all()
         .into_iter()
+        .filter(|entry| entry.definition.kind == kind)
         .filter(|entry| !is_for_undo(&entry.definition.name))
         .filter(|entry| is_allowed(gate.decide_listing(&policy, caller, &entry.definition).effect))
         .map(|entry| Arc::clone(&entry.definition))
@@ -78,6 +84,8 @@ pub(crate) fn listed(gate: &Inner, caller: &Caller) -> Vec<Arc<ToolDefinition>> 
 
 /// The one text for a tool that does not exist and for one that this caller may not see.
 pub(super) fn unknown(trip: Trip<'_>) -> Stop {
-    let listed = listed(trip.gate.inner(), &trip.attempt.caller);
+    let kind = trip.call.kind;
+    // Among thousands of URIs nobody looks for what was meant.
+    let listed = if kind.is_tool() { listed(trip.gate.inner(), &trip.attempt.caller, kind) } else { Vec::new() };
     Stop::Error(unknown_tool(&trip.call.name, listed.iter().map(|definition| definition.name.as_str())))
 }

@@ -155,7 +155,7 @@ async fn over(left: Option<Duration>) {
 
 /// Why the other tool's result is none of this one's: a caller relies on the schema of what it asked for.
 fn misfit(cleared: &Cleared, result: &CallResult) -> Option<ErrorObject> {
-    let output = ToolOutput { content: Vec::new(), structured: result.structured.clone() };
+    let output = ToolOutput { structured: result.structured.clone(), ..ToolOutput::default() };
     shape::misfit(cleared.entry(), &output)
 }
 
@@ -167,6 +167,7 @@ fn is_warned_of(trip: Trip<'_>, cleared: &Cleared) -> bool {
 /// The result, with a word on where it is from.
 fn marked(mut result: CallResult, told: &ErrorObject, tool: &str) -> CallResult {
     let why = told.tool_code.clone().unwrap_or_else(|| told.error.to_string());
+    result.raw = None;
     result
         .content
         .push(Content::Text(format!("[the tool that was asked for failed ({why}); this is what `{tool}` says]")));

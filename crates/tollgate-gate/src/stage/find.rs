@@ -1,33 +1,86 @@
-//! Find: a name means one tool or none.
+//! Find: a name of a kind means one entry or none.
 
 use std::sync::Arc;
 
+use serde_json::{Value, json};
 use tollgate_catalog::Entry;
+use tollgate_types::{CallKind, ToolDefinition};
 
 use super::{Stop, admit, cancelled};
 use crate::executors::Executor;
 use crate::gate::Trip;
 use crate::undo::is_for_undo;
 
-/// A tool that exists.
+/// What exists.
 pub(crate) struct Found {
     executor: Arc<Executor>,
+    /// What is asked for: never another than the executor was registered with, but that a resource of a template stands
+    /// under its own name, and a completion takes other arguments than its prompt.
+    entry: Arc<Entry>,
 }
 
 impl Found {
-    /// The definition that the executor was registered with: never another of the same name.
+    fn whole(executor: Arc<Executor>) -> Self {
+        Self { entry: Arc::clone(&executor.entry), executor }
+    }
+
     pub(super) fn entry(&self) -> &Arc<Entry> {
-        &self.executor.entry
+        &self.entry
     }
 
     pub(super) fn executor(&self) -> &Arc<Executor> {
         &self.executor
     }
+
+    /// The definitions that must all be permitted: a resource of a template by its own name and by the template's.
+    pub(super) fn definitions(&self) -> impl Iterator<Item = &Arc<ToolDefinition>> {
+        let template = Some(&self.executor.entry.definition).filter(|known| known.name != self.entry.definition.name);
+        std::iter::once(&self.entry.definition).chain(template)
+    }
 }
 
-fn executor(trip: Trip<'_>) -> Option<Arc<Executor>> {
-    let executor = trip.gate.inner().executors.get(&trip.call.name)?;
-    (trip.undoes.is_some() || !is_for_undo(&executor.entry.definition.name)).then_some(executor)
+fn look(trip: Trip<'_>) -> Option<Found> {
+    let executors = &trip.gate.inner().executors;
+    let (name, kind) = (&trip.call.name, trip.call.kind);
+    let exact = executors.get(name);
+    let of_kind = |kind| exact.as_ref().filter(|executor| executor.entry.definition.kind == kind).cloned();
+    match kind {
+        CallKind::Resource => of_kind(kind).map(Found::whole).or_else(|| of_template(trip)),
+        CallKind::Completion => of_kind(CallKind::Prompt).or_else(|| of_kind(CallKind::Template)).and_then(completing),
+        _ => {
+            let executor = of_kind(kind)?;
+            (trip.undoes.is_some() || !is_for_undo(name)).then(|| Found::whole(executor))
+        }
+    }
+}
+
+/// A resource that no list names, of a template that one does.
+fn of_template(trip: Trip<'_>) -> Option<Found> {
+    let gate = trip.gate.inner();
+    let (name, template) = (&trip.call.name, gate.catalog.template_of(&trip.call.name)?);
+    let executor = gate.executors.get(&template.definition.name)?;
+    let (_, uri) = name.split_once('/')?;
+    let schema = json!({ "type": "object", "properties": { "uri": { "const": uri } }, "required": ["uri"] });
+    let entry = executor.entry.taking(name.clone(), CallKind::Resource, schema).ok()?;
+    Some(Found { executor, entry: Arc::new(entry) })
+}
+
+fn completing(executor: Arc<Executor>) -> Option<Found> {
+    let definition = &executor.entry.definition;
+    let entry = executor.entry.taking(definition.name.clone(), definition.kind, completion_schema()).ok()?;
+    Some(Found { executor, entry: Arc::new(entry) })
+}
+
+/// What completes an argument (MCP, Completion: requesting completions).
+fn completion_schema() -> Value {
+    let text = json!({ "type": "string" });
+    let argument =
+        json!({ "type": "object", "properties": { "name": text, "value": text }, "required": ["name", "value"] });
+    json!({
+        "type": "object",
+        "properties": { "argument": argument, "context": { "type": "object" } },
+        "required": ["argument"],
+    })
 }
 
 /// Waits for what may still come: a server that has to start first. The call is in the ledger by now.
@@ -40,13 +93,13 @@ async fn supplied(trip: Trip<'_>) -> Result<(), Stop> {
 }
 
 pub(crate) async fn find(trip: Trip<'_>) -> Result<Found, Stop> {
-    let executor = match executor(trip) {
-        Some(executor) => executor,
+    let found = match look(trip) {
+        Some(found) => found,
         None => {
             supplied(trip).await?;
-            executor(trip).ok_or_else(|| admit::unknown(trip))?
+            look(trip).ok_or_else(|| admit::unknown(trip))?
         }
     };
-    trip.attempt.found(&executor.entry);
-    Ok(Found { executor })
+    trip.attempt.found(found.entry());
+    Ok(found)
 }

@@ -44,11 +44,10 @@ impl Judged {
 pub(crate) fn judge(trip: Trip<'_>, valid: Valid) -> Result<Judged, Stop> {
     let gate = trip.gate.inner();
     let policy = gate.policy.now();
-    let definition = &valid.entry().definition;
     let decision = decide(trip, &policy, &valid);
     if decision.effect == Effect::Deny {
         // The policy may have been replaced since the tool was admitted, by one that hides it.
-        if let Some(hidden) = admit::hidden(trip, &policy, definition) {
+        if let Some(hidden) = admit::kept_back(trip, &policy, &valid) {
             return Err(admit::forbidden(trip, &policy, &hidden));
         }
     }
@@ -70,6 +69,8 @@ pub(super) fn again(trip: Trip<'_>, judged: Judged) -> Result<Judged, Stop> {
 }
 
 fn decide(trip: Trip<'_>, policy: &Policy, valid: &Valid) -> Decision {
-    let (gate, definition) = (trip.gate.inner(), &valid.entry().definition);
-    gate.decide_call(policy, &trip.attempt.caller, definition, valid.arguments(), &trip.call.said)
+    let (gate, caller) = (trip.gate.inner(), &trip.attempt.caller);
+    let decide = |each| gate.decide_call(policy, caller, each, valid.arguments(), &trip.call.said);
+    let decision = decide(&valid.entry().definition);
+    valid.definitions().skip(1).map(|each| decide(each)).fold(decision, Decision::max)
 }

@@ -188,7 +188,8 @@ impl Waiting<'_> {
                 self.trip.attempt.replays(attempt);
                 if let End::Done(result) = &end {
                     // A session that is told it again may hear it for the first time.
-                    let said = ToolOutput { content: result.content.clone(), structured: result.structured.clone() };
+                    let (content, structured) = (result.content.clone(), result.structured.clone());
+                    let said = ToolOutput { content, structured, raw: None };
                     let (caller, tool) = (&self.trip.attempt.caller, &self.judged.entry().definition);
                     self.trip.gate.inner().heard(caller, tool, self.judged.arguments(), &Ok(said));
                 }

@@ -9,8 +9,8 @@ use std::borrow::Cow;
 use serde_json::Value;
 use tollgate_shape::{Plan, described, embedded_text, framed, is_media, neutral, neutral_value, table, usage_of_json};
 use tollgate_types::{
-    CallResult, Content, ErrorObject, Flaw, Mismatch, OutsideMark, Permission, Risk, Surface, Text, ToolDefinition,
-    ToolOutput, limits,
+    CallKind, CallResult, Content, ErrorObject, Flaw, Mismatch, OutsideMark, Permission, Raw, Risk, Surface, Text,
+    ToolDefinition, ToolOutput, limits,
 };
 
 use super::run::Ran;
@@ -30,6 +30,14 @@ pub(crate) async fn shape(trip: Trip<'_>, ran: Ran) -> Result<CallResult, Stop> 
     // A marker need not fit the schema that the secret fitted.
     let misfit = misfit(entry, &output);
     redact(gate, &mut output);
+    if !definition.kind.is_tool() || trip.call.kind != CallKind::Tool {
+        return Ok(CallResult {
+            structured: output.structured,
+            raw: output.raw,
+            outside: is_outside(definition),
+            ..CallResult::default()
+        });
+    }
     let mut warnings = Vec::new();
     if let Some(error) = misfit {
         let error = presentable(gate, error);
@@ -51,6 +59,7 @@ async fn shown(
     mut warnings: Vec<String>,
 ) -> Result<CallResult, Stop> {
     let definition = &*valid.entry().definition;
+    let raw = output.raw.take().map(|raw| (raw, output.clone()));
     let is_json = is_json(&output);
     if definition.output.show_hidden {
         show_hidden(&mut output, is_json);
@@ -62,6 +71,8 @@ async fn shown(
     if is_framed(definition, trip.attempt.caller.surface) {
         frame(&mut result, trip.attempt.id.as_str());
     }
+    let is_unchanged = |before: &ToolOutput| before.content == result.content && before.structured == result.structured;
+    result.raw = raw.filter(|(_, before)| is_unchanged(before)).map(|(raw, _)| raw);
     result.warnings = warnings;
     Ok(result)
 }
@@ -151,6 +162,16 @@ fn redact(gate: &Inner, output: &mut ToolOutput) {
     if let Some(value) = &mut output.structured {
         gate.redactor.result_value(value);
     }
+    output.raw = output.raw.take().filter(|raw| is_clean(gate, raw));
+}
+
+/// Whether there is nothing in it that is not to leave, as it is or hidden from who reads.
+fn is_clean(gate: &Inner, raw: &Raw) -> bool {
+    let Ok(value) = serde_json::from_str::<Value>(raw.get()) else { return false };
+    let mut clean = value.clone();
+    gate.redactor.result_value(&mut clean);
+    neutral_value(&mut clean);
+    clean == value
 }
 
 pub(super) fn misfit(entry: &tollgate_catalog::Entry, output: &ToolOutput) -> Option<ErrorObject> {
@@ -197,7 +218,7 @@ fn show_hidden(output: &mut ToolOutput, is_json: bool) {
 
 /// The result as its `output` wants its value.
 fn reshape(trip: Trip<'_>, plan: &Plan, definition: &ToolDefinition, output: ToolOutput, is_json: bool) -> View {
-    let ToolOutput { content, structured } = output;
+    let ToolOutput { content, structured, .. } = output;
     let form = definition.output.table;
     let wants_value = !plan.is_plain() || form.is_some();
     let value = match (&structured, content.as_slice()) {

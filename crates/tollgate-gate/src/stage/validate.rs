@@ -106,6 +106,7 @@ fn cx(trip: Trip<'_>, admitted: &Admitted) -> Cx {
     let door = Nested::of(trip);
     Cx {
         caller: Arc::clone(&trip.attempt.caller),
+        kind: trip.call.kind,
         attempt: trip.attempt.id.clone(),
         workspace: Arc::clone(&gate.workspace),
         env: Arc::clone(&gate.env),

@@ -17,6 +17,7 @@ mod failure;
 mod faults;
 mod idempotency;
 mod intervention;
+mod kinds;
 mod quotas;
 mod record;
 mod repair;

@@ -209,7 +209,7 @@ async fn media_pass_where_they_can_be_taken_and_are_described_where_not() {
         Content::Other(link),
         Content::Other(file),
     ];
-    let answer = ToolOutput { content: content.clone(), structured: None };
+    let answer = ToolOutput { content: content.clone(), structured: None, raw: None };
     let world = World::new([says(answer, Output::default())]);
     let passed = world.gate.call(&on(Surface::McpStdio), Call::tool("say", json!({}))).await;
     assert_eq!(passed.result().unwrap().content, content);
@@ -310,11 +310,11 @@ async fn what_is_too_deep_or_too_much_ends_as_a_refusal() {
     let deep = |levels: usize| (0..levels).fold(Value::Null, |value, _| Value::Array(vec![value]));
     let tools = [
         tool("deep", Risk::Read, move |_, _| async move {
-            Ok(ToolOutput { content: vec![], structured: Some(deep(200_000)) })
+            Ok(ToolOutput { content: vec![], structured: Some(deep(200_000)), raw: None })
         })
         .arc(),
         tool("many", Risk::Read, |_, _| async {
-            Ok(ToolOutput { content: vec![], structured: Some(Value::from(vec![0; 10_000_000])) })
+            Ok(ToolOutput { content: vec![], structured: Some(Value::from(vec![0; 10_000_000])), raw: None })
         })
         .arc(),
         tool("brackets", Risk::Read, |_, _| async { Ok(ToolOutput::text("[".repeat(1_000_000))) }).arc(),

@@ -74,7 +74,7 @@ pub(super) fn read(server: &str, result: &RawValue, has_schema: bool) -> Result<
             structured = Some(value.map_err(|error| broken(&format!("its result can not be read: {error}")))?);
         }
     }
-    Ok(ToolOutput { content, structured })
+    Ok(ToolOutput { content, structured, raw: None })
 }
 
 fn block(raw: &RawValue) -> Result<Content, serde_json::Error> {

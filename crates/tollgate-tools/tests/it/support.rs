@@ -10,8 +10,8 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tollgate_tools::BaseOptions;
 use tollgate_types::{
-    AttemptId, BoxFuture, Call, Caller, CancellationToken, ClientCapabilities, Clock, Content, Cx, Door, Outcome,
-    Progress, Surface, Tool, ToolDefinition, ToolError, ToolOutput, Workspace,
+    AttemptId, BoxFuture, Call, CallKind, Caller, CancellationToken, ClientCapabilities, Clock, Content, Cx, Door,
+    Outcome, Progress, Surface, Tool, ToolDefinition, ToolError, ToolOutput, Workspace,
 };
 
 /// A door that no built-in tool may open.
@@ -58,6 +58,7 @@ impl Clock for Standing {
 pub(crate) fn cx(root: &Path, protected: Vec<PathBuf>) -> Cx {
     Cx {
         caller: Arc::new(Caller::new("tester", "developer", Surface::Library)),
+        kind: CallKind::Tool,
         attempt: AttemptId::new("0192f0c1-0000-7000-8000-000000000001"),
         workspace: Arc::new(Workspace { root: root.to_owned(), protected, read_only: vec![] }),
         env: Arc::new(tollgate_sandbox::base_env()),
