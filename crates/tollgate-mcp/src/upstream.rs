@@ -7,14 +7,18 @@
 
 mod config;
 mod definition;
+mod encoded;
 mod fault;
 mod handshake;
 mod http;
+mod introduction;
 mod link;
 mod list;
+mod log;
 mod message;
 mod name;
 mod outcome;
+mod parameters;
 mod pending;
 mod server;
 mod sse;
@@ -25,6 +29,8 @@ mod traces;
 mod upstreams;
 
 pub use config::{Limits, Override, Start, UpstreamConfig, UpstreamError, UpstreamKind};
-pub use status::{Quarantined, UpstreamState, UpstreamStatus};
+pub use introduction::Introduction;
+pub use log::{LogFile, tail};
+pub use status::{Quarantined, Trouble, UpstreamState, UpstreamStatus};
 pub use traces::Noise;
 pub use upstreams::{OnChange, Upstreams};

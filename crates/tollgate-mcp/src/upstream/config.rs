@@ -8,6 +8,8 @@ use globset::{Glob, GlobMatcher};
 use tollgate_guard::client::{ClientError, Credentials, Origin};
 use tollgate_types::{Cost, Permission, Risk, Secret, limits};
 
+use super::log::LogFile;
+
 /// A server's name: what fits into a tool's name beside the tool's own.
 const SERVER_NAME_CHARS_MAX: usize = 32;
 
@@ -22,6 +24,8 @@ pub struct UpstreamConfig {
     pub start: Start,
     /// What the operator says of its tools. All that fit apply, in order: a later one wins.
     pub overrides: Vec<Override>,
+    /// Where what it prints to standard error is kept.
+    pub log: Option<LogFile>,
 }
 
 /// How a server is reached.
@@ -157,7 +161,7 @@ pub(super) struct Rule {
 impl UpstreamConfig {
     /// A server with nothing said of it but how it is reached.
     pub fn new(name: impl Into<String>, kind: UpstreamKind) -> Self {
-        Self { name: name.into(), kind, start: Start::default(), overrides: Vec::new() }
+        Self { name: name.into(), kind, start: Start::default(), overrides: Vec::new(), log: None }
     }
 
     /// Whether [`Upstreams::start`](super::Upstreams::start) would take its name and its address.

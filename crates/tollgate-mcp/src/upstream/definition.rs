@@ -10,6 +10,7 @@ use tollgate_types::{Annotations, Permission, Risk, Source, SourceKind, ToolDefi
 
 use super::config::Rule;
 use super::name;
+use super::parameters::{self, Mirrored};
 use super::status::Quarantined;
 use crate::jsonrpc::scan::is_deeper_than;
 
@@ -24,6 +25,8 @@ pub(super) struct Known {
     pub(super) definition: ToolDefinition,
     /// The server's own name for it.
     pub(super) remote: String,
+    /// The parameters that go along as headers.
+    pub(super) mirrored: Vec<Mirrored>,
 }
 
 /// A list, sorted.
@@ -59,7 +62,7 @@ struct Hints {
     open_world_hint: Option<bool>,
 }
 
-/// Sorts a list. `repeats_headers`: the server is owed parameters as headers, which are not sent yet.
+/// Sorts a list. `repeats_headers`: what the server wants as headers is sent as headers.
 pub(super) fn sort(server: &str, rules: &[Rule], raws: &[Box<RawValue>], repeats_headers: bool) -> Sorted {
     let mut sorted = Sorted::default();
     // The catalog knows best what can be registered; this one is thrown away.
@@ -108,14 +111,15 @@ fn read(
         return Err(because("its name is empty"));
     }
     let input = tool.input_schema.ok_or_else(|| because("it has no `inputSchema`"))?;
-    if repeats_headers && input.get().contains("x-mcp-header") {
-        return Err(because("it wants parameters as headers (`x-mcp-header`), which are not sent yet"));
-    }
     let value = |raw: &RawValue| serde_json::from_str::<Value>(raw.get()).map_err(|error| (None, error.to_string()));
     let description = tool.description.or_else(|| tool.title.clone()).unwrap_or_else(|| tool.name.clone());
     let mut definition = ToolDefinition::new(name::local(server, &tool.name), description);
     definition.title = tool.title.map(Cow::into_owned);
     definition.input_schema = value(input)?;
+    let mirrored = match repeats_headers {
+        true => parameters::declared(&definition.input_schema).map_err(|reason| (None, reason))?,
+        false => Vec::new(),
+    };
     definition.output_schema = tool.output_schema.map(value).transpose()?;
     definition.annotations = annotations(tool.annotations);
     definition.source = Source {
@@ -134,7 +138,7 @@ fn read(
             definition.description.clone_from(description);
         }
     }
-    Ok(Known { definition, remote: tool.name.into_owned() })
+    Ok(Known { definition, remote: tool.name.into_owned(), mirrored })
 }
 
 fn annotations(raw: Option<&RawValue>) -> Annotations {

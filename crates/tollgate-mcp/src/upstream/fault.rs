@@ -5,6 +5,7 @@ use std::time::Duration;
 use tollgate_guard::client::{ClientError, Renewal};
 
 use super::message::RpcFailure;
+use super::status::Trouble;
 
 /// Why a question brought no answer that can be used.
 #[derive(Debug, thiserror::Error)]
@@ -36,6 +37,9 @@ pub(super) enum Fault {
     /// The answer is none.
     #[error("{0}")]
     Broken(String),
+    /// It speaks a revision of the protocol that is not spoken here.
+    #[error("the server speaks revision `{0}`, which is not spoken here")]
+    Revision(String),
     /// The answer is larger than allowed.
     #[error("the answer is larger than {limit_bytes} bytes")]
     TooLarge {
@@ -51,6 +55,20 @@ pub(super) enum Fault {
 }
 
 impl Fault {
+    /// What is wrong with the server, in a word.
+    pub(super) fn trouble(&self) -> Trouble {
+        match self {
+            Self::Http { status: 401 | 403 | 407, .. } => Trouble::NeedsAuth,
+            Self::Unreachable(_) => Trouble::NotFound,
+            Self::TimedOut { .. } => Trouble::TooSlow,
+            Self::Revision(_) => Trouble::OtherProtocol,
+            Self::Closed(_) => Trouble::Ended,
+            Self::Rpc(_) | Self::Http { .. } | Self::SessionLost | Self::Broken(_) | Self::TooLarge { .. } => {
+                Trouble::Refuses
+            }
+        }
+    }
+
     /// The same where the credentials were read anew before.
     pub(super) fn after(mut self, read: Renewal) -> Self {
         if let Self::Http { renewal, .. } = &mut self {

@@ -6,15 +6,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use base64::Engine as _;
-use base64::prelude::BASE64_STANDARD;
 use jiff::Timestamp;
 use serde_json::value::RawValue;
 use tokio::sync::Notify;
+use tokio::time::sleep;
 use tollgate_guard::client::{Client, Credentials, Current, Renewal, Request, Response};
 use tollgate_types::{Clock, Progress, ProgressUpdate, limits};
 
 use super::config::Limits;
+use super::encoded;
 use super::fault::Fault;
 use super::handshake;
 use super::message::{self, Ask, Incoming};
@@ -28,6 +28,11 @@ const WAIT: Duration = Duration::from_millis(limits::TOOL_TIMEOUT_MS_MAX);
 const TELL_WAIT: Duration = Duration::from_secs(5);
 const ERROR_BODY_BYTES_MAX: usize = 64 * 1024;
 const EXCERPT_CHARS_MAX: usize = 300;
+/// How often the answer to one question is taken up again.
+const RESUMES_MAX: usize = 100;
+/// The pause before that, where the server names none, and the longest that it may name.
+const RESUME_PAUSE: Duration = Duration::from_secs(1);
+const RESUME_PAUSE_MAX: Duration = Duration::from_secs(300);
 /// A session's id: visible ASCII (MCP 2025-11-25, Transports: session management).
 const SESSION_CHARS_MAX: usize = 1024;
 
@@ -170,7 +175,8 @@ impl HttpLink {
             // MCP 2026-07-28, Transports: request headers.
             request.headers.push(header("MCP-Protocol-Version", Revision::V2026_07_28.as_str()));
             request.headers.push(header("Mcp-Method", ask.method()));
-            request.headers.extend(ask.name().map(|name| ("Mcp-Name".to_owned(), header_value(name))));
+            request.headers.extend(ask.name().map(|name| ("Mcp-Name".to_owned(), encoded::value(name))));
+            request.headers.extend_from_slice(ask.headers());
         } else if let Some(revision) = agreed {
             request.headers.push(header("MCP-Protocol-Version", revision.as_str()));
         }
@@ -191,8 +197,9 @@ impl HttpLink {
             self.set_session(response.header("mcp-session-id").filter(is_session).map(ToOwned::to_owned));
         }
         let mut reader = Reader { link: self, id: &id, progress, answer: None };
-        if response.header("content-type").is_some_and(|kind| kind.trim_start().starts_with("text/event-stream")) {
-            reader.read_events(response).await
+        if is_stream(&response) {
+            let resumable = agreed.filter(|_| !ask.is_stateless(agreed));
+            self.follow(response, &mut reader, known_by, session, resumable).await
         } else {
             let body = response.bytes(self.limits.response_bytes_max, WAIT).await?;
             reader.take(&body);
@@ -201,19 +208,47 @@ impl HttpLink {
                 .unwrap_or_else(|| Err(Fault::Broken("the answer is not the one that was asked for".to_owned())))
         }
     }
+
+    /// Reads a stream to its answer. Where it breaks off, and the server said from where it can be taken up, it is (MCP
+    /// 2025-11-25, Transports: resumability; the stateless era has none).
+    async fn follow(
+        &self,
+        mut response: Response,
+        reader: &mut Reader<'_>,
+        known_by: &Current,
+        session: Option<&str>,
+        resumable: Option<Revision>,
+    ) -> Result<Box<RawValue>, Fault> {
+        let mut events = Events::default();
+        let mut resumed = 0;
+        loop {
+            let broken = match reader.read_events(&mut response, &mut events).await {
+                Err(fault @ Fault::Closed(_)) => fault,
+                answered => return answered,
+            };
+            let (Some(revision), Some(id), 0..RESUMES_MAX) = (resumable, events.last_id(), resumed) else {
+                return Err(broken);
+            };
+            let mut request = self.request(known_by, "GET", session, None);
+            request.headers.push(header("MCP-Protocol-Version", revision.as_str()));
+            request.headers.push(header("Last-Event-ID", id));
+            sleep(events.retry().unwrap_or(RESUME_PAUSE).min(RESUME_PAUSE_MAX)).await;
+            response = self.client.send(request).await?;
+            if response.status != 200 || !is_stream(&response) {
+                return Err(broken);
+            }
+            events.broke_off();
+            resumed += 1;
+        }
+    }
+}
+
+fn is_stream(response: &Response) -> bool {
+    response.header("content-type").is_some_and(|kind| kind.trim_start().starts_with("text/event-stream"))
 }
 
 fn header(name: &str, value: &str) -> (String, String) {
     (name.to_owned(), value.to_owned())
-}
-
-/// A name as a header's value: what can not stand there as it is goes as Base64 (MCP 2026-07-28, Transports).
-fn header_value(name: &str) -> String {
-    let is_plain = name.bytes().all(|byte| matches!(byte, b' '..=b'~')) && name.trim() == name;
-    if is_plain && !name.starts_with("=?") {
-        return name.to_owned();
-    }
-    format!("=?base64?{}?=", BASE64_STANDARD.encode(name))
 }
 
 /// An answer that HTTP says is none. Its body may still say more.
@@ -241,9 +276,8 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    async fn read_events(&mut self, mut response: Response) -> Result<Box<RawValue>, Fault> {
+    async fn read_events(&mut self, response: &mut Response, events: &mut Events) -> Result<Box<RawValue>, Fault> {
         let limit_bytes = self.link.limits.response_bytes_max;
-        let mut events = Events::default();
         while let Some(piece) = response.next_chunk(WAIT).await? {
             if events.feed(&piece, limit_bytes, |data| self.take(data)).is_err() {
                 return Err(Fault::TooLarge { limit_bytes });
@@ -290,25 +324,6 @@ impl Reader<'_> {
         if let Some(step) = params.and_then(|raw| serde_json::from_str::<Step>(raw.get()).ok()) {
             let Step { progress, total, message } = step;
             self.progress.report(ProgressUpdate { progress, total, message });
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_stand_in_headers() {
-        for (name, value) in [
-            ("get_sum", "get_sum"),
-            ("a b", "a b"),
-            (" a", "=?base64?IGE=?="),
-            ("求和", "=?base64?5rGC5ZKM?="),
-            ("a\nb", "=?base64?YQpi?="),
-            ("=?base64?YQ==?=", "=?base64?PT9iYXNlNjQ/WVE9PT89?="),
-        ] {
-            assert_eq!(header_value(name), value);
         }
     }
 }

@@ -20,6 +20,8 @@ const ERROR_CHARS_MAX: usize = 2_000;
 pub(super) struct RpcFailure {
     pub(super) code: i64,
     pub(super) message: String,
+    /// The revisions that the server speaks, where it says so.
+    pub(super) supported: Vec<String>,
 }
 
 /// A server's answer.
@@ -56,6 +58,14 @@ struct Failure<'a> {
     code: i64,
     #[serde(borrow)]
     message: Cow<'a, str>,
+    #[serde(borrow, deserialize_with = "present")]
+    data: Option<&'a RawValue>,
+}
+
+/// What an error says of revisions (MCP 2026-07-28, Schema: `UnsupportedProtocolVersionError`).
+#[derive(Deserialize)]
+struct Unsupported {
+    supported: Vec<String>,
 }
 
 /// Reads one frame, or none when it is not a message. Nothing is parsed deeper than the envelope.
@@ -78,7 +88,9 @@ pub(super) fn read(frame: &[u8]) -> Option<Incoming<'_>> {
 
 fn failure(raw: &RawValue) -> RpcFailure {
     let failure: Failure<'_> = serde_json::from_str(raw.get()).unwrap_or_default();
-    RpcFailure { code: failure.code, message: failure.message.chars().take(ERROR_CHARS_MAX).collect() }
+    let unsupported = failure.data.and_then(|data| serde_json::from_str::<Unsupported>(data.get()).ok());
+    let supported = unsupported.map_or_else(Vec::new, |unsupported| unsupported.supported);
+    RpcFailure { code: failure.code, message: failure.message.chars().take(ERROR_CHARS_MAX).collect(), supported }
 }
 
 /// A question to a server.
@@ -88,12 +100,21 @@ pub(super) enum Ask<'a> {
     Discover,
     /// The handshake of the older era.
     Initialize,
+    /// Whether it is there (the handshake eras).
+    Ping,
     /// To be told of changes (2026-07-28).
     Listen,
     /// A page of its tools.
     List { cursor: Option<&'a str> },
     /// To run a tool.
-    Call { name: &'a str, arguments: &'a Value, key: Option<&'a HandedKey>, trace: Option<&'a TraceContext> },
+    Call {
+        name: &'a str,
+        arguments: &'a Value,
+        /// Arguments that are repeated as headers, where there are any.
+        headers: &'a [(String, String)],
+        key: Option<&'a HandedKey>,
+        trace: Option<&'a TraceContext>,
+    },
 }
 
 impl<'a> Ask<'a> {
@@ -101,6 +122,7 @@ impl<'a> Ask<'a> {
         match self {
             Self::Discover => "server/discover",
             Self::Initialize => "initialize",
+            Self::Ping => "ping",
             Self::Listen => "subscriptions/listen",
             Self::List { .. } => "tools/list",
             Self::Call { .. } => "tools/call",
@@ -111,7 +133,15 @@ impl<'a> Ask<'a> {
     pub(super) fn name(self) -> Option<&'a str> {
         match self {
             Self::Call { name, .. } => Some(name),
-            Self::Discover | Self::Initialize | Self::Listen | Self::List { .. } => None,
+            Self::Discover | Self::Initialize | Self::Ping | Self::Listen | Self::List { .. } => None,
+        }
+    }
+
+    /// The arguments that headers repeat.
+    pub(super) fn headers(self) -> &'a [(String, String)] {
+        match self {
+            Self::Call { headers, .. } => headers,
+            Self::Discover | Self::Initialize | Self::Ping | Self::Listen | Self::List { .. } => &[],
         }
     }
 
@@ -119,7 +149,7 @@ impl<'a> Ask<'a> {
     pub(super) fn trace(self) -> Option<&'a TraceContext> {
         match self {
             Self::Call { trace, .. } => trace,
-            Self::Discover | Self::Initialize | Self::Listen | Self::List { .. } => None,
+            Self::Discover | Self::Initialize | Self::Ping | Self::Listen | Self::List { .. } => None,
         }
     }
 
@@ -128,7 +158,9 @@ impl<'a> Ask<'a> {
         match self {
             Self::Discover => true,
             Self::Initialize => false,
-            Self::Listen | Self::List { .. } | Self::Call { .. } => agreed.is_some_and(Revision::is_stateless),
+            Self::Ping | Self::Listen | Self::List { .. } | Self::Call { .. } => {
+                agreed.is_some_and(Revision::is_stateless)
+            }
         }
     }
 }
@@ -195,7 +227,7 @@ const SELF: Implementation = Implementation { name: CLIENT_NAME, version: env!("
 pub(super) fn request(id: &str, number: u64, ask: Ask<'_>, agreed: Option<Revision>) -> Vec<u8> {
     let mut params = Params::default();
     match ask {
-        Ask::Discover => {}
+        Ask::Discover | Ask::Ping => {}
         Ask::Initialize => {
             params.protocol_version = Some(Revision::V2025_11_25.as_str());
             params.capabilities = Some(Nothing {});
@@ -203,7 +235,7 @@ pub(super) fn request(id: &str, number: u64, ask: Ask<'_>, agreed: Option<Revisi
         }
         Ask::Listen => params.notifications = Some(Wanted { tools_list_changed: true }),
         Ask::List { cursor } => params.cursor = cursor,
-        Ask::Call { name, arguments, key, trace } => {
+        Ask::Call { name, arguments, key, trace, .. } => {
             (params.name, params.arguments) = (Some(name), Some(arguments));
             let handed = key.map(|key| (key.name.as_str(), key.value.as_str())).into_iter().collect();
             let (traceparent, tracestate) =
@@ -255,7 +287,7 @@ mod tests {
         let key = HandedKey { name: "example.com/orderKey".into(), value: "0a-1b".into() };
         let arguments = json!({});
         for (agreed, members) in [(Revision::V2025_11_25, 2), (Revision::V2026_07_28, 5)] {
-            let ask = Ask::Call { name: "order", arguments: &arguments, key: Some(&key), trace: None };
+            let ask = Ask::Call { name: "order", arguments: &arguments, headers: &[], key: Some(&key), trace: None };
             let line: Value = serde_json::from_slice(&request("7", 7, ask, Some(agreed))).unwrap();
             let meta = line["params"]["_meta"].as_object().unwrap();
             assert_eq!((meta["example.com/orderKey"].as_str(), meta.len()), (Some("0a-1b"), members), "{line}");
@@ -267,7 +299,7 @@ mod tests {
         let parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0b5902b7-01";
         let trace = TraceContext::read([parent], ["a=1"]).unwrap();
         let arguments = json!({});
-        let ask = Ask::Call { name: "order", arguments: &arguments, key: None, trace: Some(&trace) };
+        let ask = Ask::Call { name: "order", arguments: &arguments, headers: &[], key: None, trace: Some(&trace) };
         let line: Value = serde_json::from_slice(&request("7", 7, ask, Some(Revision::V2025_11_25))).unwrap();
         let meta = &line["params"]["_meta"];
         assert_eq!((&meta["traceparent"], &meta["tracestate"]), (&json!(parent), &json!("a=1")), "{line}");

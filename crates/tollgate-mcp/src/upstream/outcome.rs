@@ -18,6 +18,8 @@ const BLOCKS_MAX: usize = 10_000;
 const EXACT_DIGITS: usize = 17;
 const INVALID_PARAMS: i64 = -32602;
 const METHOD_NOT_FOUND: i64 = -32601;
+/// The headers do not say what the body says (MCP 2026-07-28).
+pub(super) const HEADER_MISMATCH: i64 = -32020;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -160,6 +162,9 @@ pub(super) fn explain(server: &str, fault: &Fault) -> ToolError {
     match fault {
         Fault::Rpc(failure) => {
             let mut error = upstream(message).with_tool_code(format!("RPC_{}", failure.code)).from_outside();
+            if failure.code == HEADER_MISMATCH {
+                return error.with_hint("ask again: its tools are being listed anew");
+            }
             if matches!(failure.code, INVALID_PARAMS | METHOD_NOT_FOUND) {
                 error.retryable = false;
                 error = error.with_hint("correct the arguments as the server says");
@@ -189,7 +194,7 @@ pub(super) fn explain(server: &str, fault: &Fault) -> ToolError {
         Fault::Closed(_) | Fault::SessionLost => {
             upstream(message).with_tool_code("BROKEN_OFF").with_hint("ask again later: the server is started again")
         }
-        Fault::Broken(_) => upstream(message),
+        Fault::Broken(_) | Fault::Revision(_) => upstream(message),
     }
 }
 

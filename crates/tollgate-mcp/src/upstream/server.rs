@@ -17,10 +17,12 @@ use super::definition::{self, Sorted};
 use super::fault::Fault;
 use super::handshake::{self, Memory};
 use super::http::HttpLink;
+use super::introduction::Introduction;
 use super::link::{Link, Way};
 use super::list::{self, Listing};
 use super::message::Ask;
-use super::status::{Quarantined, UpstreamState, UpstreamStatus};
+use super::outcome;
+use super::status::{Quarantined, Trouble, UpstreamState, UpstreamStatus};
 use super::stdio::{self, Driver};
 use super::tool::UpstreamTool;
 use super::traces::Traces;
@@ -61,6 +63,8 @@ struct Facts {
     quarantined: Vec<Quarantined>,
     agreed: Option<Revision>,
     memory: Option<Memory>,
+    introduction: Introduction,
+    trouble: Option<Trouble>,
     last_error: Option<String>,
     restarts: u64,
     ready_at: Option<Duration>,
@@ -72,8 +76,14 @@ enum End {
     Told,
     /// It must be tried again at once: the server ended at a question that it does not know.
     Again,
-    /// It fell.
-    Fell(String),
+    /// It fell: why, and the same in a word.
+    Fell(String, Trouble),
+}
+
+impl From<Fault> for End {
+    fn from(fault: Fault) -> Self {
+        Self::Fell(fault.to_string(), fault.trouble())
+    }
 }
 
 impl fmt::Debug for Server {
@@ -93,7 +103,7 @@ impl Server {
     ) -> Self {
         let (phase, _) = watch::channel(Phase::Idle);
         let (wanted, list_changed) = (Notify::new(), Arc::new(Notify::new()));
-        let (traces, facts) = (Arc::new(Traces::default()), Mutex::new(Facts::default()));
+        let (traces, facts) = (Arc::new(Traces::kept_in(config.log.clone())), Mutex::new(Facts::default()));
         Self { config, rules, limits, clock, client, on_change, phase, wanted, list_changed, traces, facts }
     }
 
@@ -124,6 +134,8 @@ impl Server {
             era: facts.agreed.map(Revision::as_str),
             tools: facts.tools.iter().map(|tool| tool.known.definition.name.clone()).collect(),
             quarantined: facts.quarantined.clone(),
+            introduction: facts.introduction.clone(),
+            trouble: facts.trouble,
             last_error: facts.last_error.clone(),
             retry_in_ms: until.map(|until| self.ms_until(until)),
             stderr_tail: self.traces.stderr_tail(),
@@ -175,6 +187,22 @@ impl Server {
         let _ = self.link().await;
     }
 
+    /// How long it takes to answer whether it is there.
+    pub(super) async fn ping(&self) -> Result<Duration, ToolError> {
+        let link = self.link().await?;
+        let is_stateless = link.agreed().is_some_and(Revision::is_stateless);
+        let began = self.clock.monotonic();
+        // The stateless era has no `ping`.
+        let answered = link.ask_within(self.limits.list, if is_stateless { Ask::Discover } else { Ask::Ping }).await;
+        answered.map_err(|fault| outcome::explain(&self.config.name, &fault))?;
+        Ok(self.clock.monotonic().saturating_sub(began))
+    }
+
+    /// Its tools may be others than it said.
+    pub(super) fn list_again(&self) {
+        self.list_changed.notify_one();
+    }
+
     /// Keeps the server alive until told to stop.
     pub(super) async fn supervise(self: Arc<Self>, stop: CancellationToken) {
         let mut falls = 0_u32;
@@ -188,20 +216,20 @@ impl Server {
             }
             self.phase.send_replace(Phase::Starting);
             self.facts().ready_at = None;
-            let reason = match Arc::clone(&self).live(&stop).await {
+            let (reason, trouble) = match Arc::clone(&self).live(&stop).await {
                 End::Told => break,
                 End::Again => {
                     waits = false;
                     continue;
                 }
-                End::Fell(reason) => reason,
+                End::Fell(reason, trouble) => (reason, trouble),
             };
             let is_sustained = {
                 let up = self.facts().ready_at.map(|since| self.clock.monotonic().saturating_sub(since));
                 up.is_some_and(|up| up >= self.limits.sustained)
             };
             falls = if is_sustained { 1 } else { falls.saturating_add(1) };
-            let pause = self.fell(&reason, falls);
+            let pause = self.fell(&reason, trouble, falls);
             tokio::select! {
                 () = sleep(pause) => {}
                 () = stop.cancelled() => break,
@@ -212,7 +240,7 @@ impl Server {
     }
 
     /// Notes a fall, and says how long to wait.
-    fn fell(&self, reason: &str, falls: u32) -> Duration {
+    fn fell(&self, reason: &str, trouble: Trouble, falls: u32) -> Duration {
         let reason: String = reason.chars().take(REASON_CHARS_MAX).collect();
         tracing::warn!(server = self.config.name, reason, falls, "an MCP server is down");
         let doubled = self.limits.pause_min.saturating_mul(2_u32.saturating_pow(falls.saturating_sub(1)));
@@ -220,11 +248,21 @@ impl Server {
         {
             let mut facts = self.facts();
             facts.last_error = Some(reason.clone());
+            facts.trouble = Some(if facts.ready_at.is_some() { trouble } else { self.better_said(trouble) });
             facts.restarts += 1;
         }
         let until = self.clock.monotonic().saturating_add(pause);
         self.phase.send_replace(Phase::Down { reason: reason.into(), until });
         pause
+    }
+
+    /// What printed instead of answering is told by that.
+    fn better_said(&self, trouble: Trouble) -> Trouble {
+        let is_silent = matches!(trouble, Trouble::TooSlow | Trouble::Ended | Trouble::Refuses);
+        if is_silent && self.traces.noise().lines > 0 {
+            return Trouble::PrintsOnStdout;
+        }
+        trouble
     }
 
     /// One connection from start to end.
@@ -235,7 +273,7 @@ impl Server {
         };
         let (link, mut driver) = match opened {
             Ok(opened) => opened,
-            Err(fault) => return End::Fell(fault.to_string()),
+            Err(fault) => return fault.into(),
         };
         let mut session = pin!(self.session(&link));
         let end = tokio::select! {
@@ -245,14 +283,14 @@ impl Server {
                 // Whoever waited for an answer knows by now that none comes; the session may know what that means.
                 return match timeout(Duration::ZERO, session).await {
                     Ok(End::Again) => End::Again,
-                    _ => End::Fell(why.unwrap_or_else(|| "it was stopped".to_owned())),
+                    _ => End::Fell(why.unwrap_or_else(|| "it was stopped".to_owned()), Trouble::Ended),
                 };
             }
         };
         link.close();
         // The driver saw the server end, and knows better how.
         match (end, driver.await) {
-            (End::Fell(_), Some(why)) => End::Fell(why),
+            (End::Fell(_, trouble), Some(why)) => End::Fell(why, trouble),
             (end, _) => end,
         }
     }
@@ -287,18 +325,12 @@ impl Server {
     /// What happens on a connection. Ends only when it must be given up.
     async fn session(self: &Arc<Self>, link: &Arc<Link>) -> End {
         let memory = self.facts().memory;
-        if let Err(fault) = handshake::greet(link, memory, &self.limits).await {
-            let fell_at_probe = matches!(fault, Fault::Closed(_)) && link.is_stdio() && memory.is_none();
-            if fell_at_probe {
-                self.facts().memory = Some(Memory::Handshake);
-                return End::Again;
-            }
-            // What was learned may be what was wrong.
-            self.facts().memory = None;
-            return End::Fell(fault.to_string());
-        }
+        let introduction = match handshake::greet(link, memory, &self.limits).await {
+            Ok(introduction) => introduction,
+            Err(fault) => return self.not_greeted(link, memory, fault),
+        };
         if let Err(fault) = self.first_list(link).await {
-            return End::Fell(format!("its tools could not be listed: {fault}"));
+            return End::Fell(format!("its tools could not be listed: {fault}"), fault.trouble());
         }
         let agreed = link.agreed();
         {
@@ -306,6 +338,8 @@ impl Server {
             let is_stateless = agreed.is_some_and(Revision::is_stateless);
             facts.memory = Some(if is_stateless { Memory::Stateless } else { Memory::Handshake });
             facts.agreed = agreed;
+            facts.introduction = introduction;
+            facts.trouble = None;
             facts.ready_at = Some(self.clock.monotonic());
         }
         self.phase.send_replace(Phase::Ready(Arc::clone(link)));
@@ -322,6 +356,18 @@ impl Server {
             () = listening => {}
         }
         End::Told
+    }
+
+    /// The handshake failed: what that means for the next.
+    fn not_greeted(&self, link: &Link, memory: Option<Memory>, fault: Fault) -> End {
+        let fell_at_probe = matches!(fault, Fault::Closed(_)) && link.is_stdio() && memory.is_none();
+        if fell_at_probe {
+            self.facts().memory = Some(Memory::Handshake);
+            return End::Again;
+        }
+        // What was learned may be what was wrong.
+        self.facts().memory = None;
+        fault.into()
     }
 
     async fn first_list(self: &Arc<Self>, link: &Link) -> Result<(), Fault> {

@@ -1,4 +1,10 @@
-//! The events of a streamed HTTP answer, bytes in and data out (WHATWG HTML §9.2, as far as MCP uses it: `data`).
+//! The events of a streamed HTTP answer, bytes in and data out (WHATWG HTML §9.2, as far as MCP uses it: `data`, and `id`
+//! and `retry` for going on where a stream broke off).
+
+use std::time::Duration;
+
+/// An event's id that is longer is not kept: it has to stand in a header.
+const ID_BYTES_MAX: usize = 1024;
 
 /// Takes bytes as they come and gives the data of each whole event.
 #[derive(Debug, Default)]
@@ -6,6 +12,8 @@ pub(super) struct Events {
     line: Vec<u8>,
     data: Vec<u8>,
     has_data: bool,
+    id: Option<String>,
+    retry: Option<Duration>,
 }
 
 /// An event is longer than allowed.
@@ -28,6 +36,23 @@ impl Events {
         Ok(())
     }
 
+    /// The id of the last event that had one: from there a stream can be taken up again.
+    pub(super) fn last_id(&self) -> Option<&str> {
+        self.id.as_deref()
+    }
+
+    /// How long the server asks to be left alone before that.
+    pub(super) fn retry(&self) -> Option<Duration> {
+        self.retry
+    }
+
+    /// The stream broke off, and another goes on: what was not whole never was.
+    pub(super) fn broke_off(&mut self) {
+        self.line.clear();
+        self.data.clear();
+        self.has_data = false;
+    }
+
     fn end_line(&mut self, each: &mut impl FnMut(&[u8])) {
         let line = self.line.strip_suffix(b"\r").unwrap_or(&self.line);
         if line.is_empty() {
@@ -40,6 +65,14 @@ impl Events {
                 self.data.push(b'\n');
             }
             self.data.extend_from_slice(data.strip_prefix(b" ").unwrap_or(data));
+        } else if let Some(id) = line.strip_prefix(b"id:") {
+            let id = id.strip_prefix(b" ").unwrap_or(id);
+            // What cannot stand in a header cannot be said to the server either.
+            let is_fit = (1..=ID_BYTES_MAX).contains(&id.len()) && id.iter().all(|byte| matches!(byte, b' '..=b'~'));
+            self.id = is_fit.then(|| String::from_utf8_lossy(id).into_owned());
+        } else if let Some(retry) = line.strip_prefix(b"retry:") {
+            let ms = std::str::from_utf8(retry).ok().and_then(|text| text.trim().parse().ok());
+            self.retry = ms.map(Duration::from_millis).or(self.retry);
         }
         self.line.clear();
     }
@@ -58,6 +91,7 @@ mod tests {
                 events.feed(piece, 100, |data| seen.push(String::from_utf8(data.to_vec()).unwrap())).unwrap();
             }
             assert_eq!(seen, ["{\"a\":\n1}", "", "x"], "in pieces of {size}");
+            assert_eq!((events.last_id(), events.retry()), (Some("1"), Some(Duration::from_millis(3))));
         }
     }
 

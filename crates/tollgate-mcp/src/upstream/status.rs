@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::introduction::Introduction;
 use super::traces::Noise;
 
 /// Where a server is in its life.
@@ -33,6 +34,26 @@ impl UpstreamState {
     }
 }
 
+/// What is wrong with a server that does not come up, in a word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Trouble {
+    /// The program cannot be started, or nobody listens at the address.
+    NotFound,
+    /// It lets nobody in without other credentials.
+    NeedsAuth,
+    /// It prints on standard output what is no message, and does not answer.
+    PrintsOnStdout,
+    /// It does not answer in time.
+    TooSlow,
+    /// It speaks a revision of the protocol that is not spoken here.
+    OtherProtocol,
+    /// Its program ended.
+    Ended,
+    /// It answers with an error, or with what is no answer.
+    Refuses,
+}
+
 /// A tool that is set aside.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Quarantined {
@@ -55,6 +76,10 @@ pub struct UpstreamStatus {
     pub tools: Vec<String>,
     /// The tools that are set aside.
     pub quarantined: Vec<Quarantined>,
+    /// What it said of itself when it was greeted last.
+    pub introduction: Introduction,
+    /// What keeps it from coming up, where it is not up.
+    pub trouble: Option<Trouble>,
     /// The last thing that went wrong.
     pub last_error: Option<String>,
     /// When it may be started again, from now.

@@ -210,7 +210,7 @@ async fn write_lines(mut stdin: ChildStdin, mut queue: mpsc::Receiver<Vec<u8>>) 
 async fn read_errors(mut stderr: impl AsyncRead + Unpin, traces: &Traces) {
     let mut buffer = vec![0; STDERR_READ_BYTES];
     while let Ok(count @ 1..) = stderr.read(&mut buffer).await {
-        traces.stderr(buffer.get(..count).unwrap_or_default());
+        traces.stderr(buffer.get(..count).unwrap_or_default()).await;
     }
 }
 

@@ -7,8 +7,10 @@ use tokio::time::timeout;
 use tollgate_types::{BoxFuture, Code, Cx, Tool, ToolDefinition, ToolError, ToolOutput};
 
 use super::definition::Known;
+use super::fault::Fault;
 use super::message::Ask;
 use super::outcome;
+use super::parameters;
 use super::server::Server;
 
 const PREVIEW_CHARS_MAX: usize = 4_000;
@@ -25,10 +27,17 @@ impl UpstreamTool {
         let server = self.server.name();
         let link = self.server.link().await?;
         let (key, trace) = (cx.handed_key.as_ref(), cx.trace.as_ref());
-        let ask = Ask::Call { name: &self.known.remote, arguments, key, trace };
+        let headers = parameters::headers(&self.known.mirrored, arguments);
+        let ask = Ask::Call { name: &self.known.remote, arguments, headers: &headers, key, trace };
         match link.ask(ask, cx.progress.clone()).await {
             Ok(result) => outcome::read(server, &result, self.known.definition.output_schema.is_some()),
-            Err(fault) => Err(outcome::explain(server, &fault)),
+            Err(fault) => {
+                if matches!(&fault, Fault::Rpc(failure) if failure.code == outcome::HEADER_MISMATCH) {
+                    // It wants other parameters as headers than it said (MCP 2026-07-28, Streamable HTTP: client behavior).
+                    self.server.list_again();
+                }
+                Err(outcome::explain(server, &fault))
+            }
         }
     }
 }

@@ -5,6 +5,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde::Serialize;
 
+use super::log::LogFile;
+
 const STDERR_BYTES_MAX: usize = 8 * 1024;
 const LINES_MAX: usize = 16;
 const LINE_CHARS_MAX: usize = 200;
@@ -26,7 +28,10 @@ pub struct Noise {
 
 /// The traces of one server, over all its starts.
 #[derive(Debug, Default)]
-pub(super) struct Traces(Mutex<Kept>);
+pub(super) struct Traces {
+    kept: Mutex<Kept>,
+    log: Option<LogFile>,
+}
 
 #[derive(Debug, Default)]
 struct Kept {
@@ -36,15 +41,25 @@ struct Kept {
 }
 
 impl Traces {
-    fn kept(&self) -> MutexGuard<'_, Kept> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Traces whose standard error is kept in a file too.
+    pub(super) fn kept_in(log: Option<LogFile>) -> Self {
+        Self { kept: Mutex::default(), log }
     }
 
-    pub(super) fn stderr(&self, bytes: &[u8]) {
-        let mut kept = self.kept();
-        kept.stderr.extend(bytes);
-        let surplus = kept.stderr.len().saturating_sub(STDERR_BYTES_MAX);
-        kept.stderr.drain(..surplus);
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) async fn stderr(&self, bytes: &[u8]) {
+        {
+            let mut kept = self.kept();
+            kept.stderr.extend(bytes);
+            let surplus = kept.stderr.len().saturating_sub(STDERR_BYTES_MAX);
+            kept.stderr.drain(..surplus);
+        }
+        if let Some(log) = &self.log {
+            log.keep(bytes).await;
+        }
     }
 
     pub(super) fn line(&self, line: &[u8]) {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tollgate_guard::client::{Client, Origin};
-use tollgate_types::{CancellationToken, Clock, Tool};
+use tollgate_types::{CancellationToken, Clock, Tool, ToolError};
 
 use super::config::{Limits, UpstreamConfig, UpstreamError, UpstreamKind};
 use super::server::Server;
@@ -81,6 +81,12 @@ impl Upstreams {
         if let Some(server) = self.servers.get(name) {
             let _ = timeout(wait, server.settled()).await;
         }
+    }
+
+    /// How long a server takes to answer whether it is there; none where no server has the name. One that is not up is
+    /// started first, which is not measured.
+    pub async fn ping(&self, name: &str) -> Option<Result<Duration, ToolError>> {
+        Some(self.servers.get(name)?.ping().await)
     }
 
     /// Whether a server has this name.

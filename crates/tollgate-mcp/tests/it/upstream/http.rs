@@ -18,6 +18,8 @@ struct Double {
     character: &'static str,
     log: Mutex<Vec<(String, Option<String>, Value)>>,
     sessions: AtomicUsize,
+    /// The answer to a call whose stream broke off.
+    owed: Mutex<Value>,
     /// What `locked` wants to see.
     key: Mutex<&'static str>,
 }
@@ -35,35 +37,29 @@ async fn endpoint(State(it): State<Shared>, method: Method, headers: HeaderMap, 
     }
     let id = &message["id"];
     let reply = |result: Value| json!({"jsonrpc": "2.0", "id": id, "result": result});
-    let json = |value: Value| ([("content-type", "application/json")], value.to_string()).into_response();
+    let json = |value: Value| json_of(&value);
     if it.character == "modern" {
-        assert_eq!(header("mcp-protocol-version").as_deref(), Some("2026-07-28"));
-        assert_eq!(header("mcp-method").as_deref(), Some(asked.as_str()));
-        assert_eq!(header("mcp-name").as_deref(), message["params"]["name"].as_str());
+        check_stateless(&header, &asked, &message["params"]);
     }
     let meta = &message["params"]["_meta"];
     assert_eq!(header("traceparent").as_deref(), meta["traceparent"].as_str());
     assert_eq!(header("tracestate").as_deref(), meta["tracestate"].as_str());
     match (asked.as_str(), it.character) {
-        ("server/discover", "modern") => json(reply(json!({"supportedVersions": ["2026-07-28"]}))),
-        ("server/discover", "rpc error") => {
-            json(json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32601, "message": "no"}}))
-        }
-        ("server/discover", "not allowed") => StatusCode::METHOD_NOT_ALLOWED.into_response(),
-        ("server/discover", "page") => (StatusCode::NOT_FOUND, "<html>no</html>").into_response(),
-        ("server/discover" | "subscriptions/listen", _) => {
-            (StatusCode::BAD_REQUEST, "Bad Request: no session").into_response()
-        }
+        ("server/discover", _) => discovered(&it, &reply, id),
+        ("subscriptions/listen", _) => (StatusCode::BAD_REQUEST, "Bad Request: no session").into_response(),
         ("initialize", _) => {
             let number = it.sessions.fetch_add(1, Ordering::SeqCst) + 1;
-            let result = json!({"protocolVersion": "2025-06-18", "capabilities": {}});
+            let info = json!({"name": "double", "version": "1"});
+            let result = json!({"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": info});
             let headers = [("content-type", "application/json".to_owned()), ("mcp-session-id", format!("s{number}"))];
             (headers, reply(result).to_string()).into_response()
         }
+        ("ping", _) => json(reply(json!({}))),
         ("notifications/initialized", _) => StatusCode::ACCEPTED.into_response(),
         ("DELETE", _) => StatusCode::OK.into_response(),
         (_, character)
-            if character != "modern" && session != Some(format!("s{}", it.sessions.load(Ordering::SeqCst))) =>
+            if !matches!(character, "modern" | "picky")
+                && session != Some(format!("s{}", it.sessions.load(Ordering::SeqCst))) =>
         {
             let body = json!({"jsonrpc": "2.0", "id": null, "error": {"code": -32001, "message": "Session not found"}});
             (StatusCode::NOT_FOUND, body.to_string()).into_response()
@@ -75,8 +71,50 @@ async fn endpoint(State(it): State<Shared>, method: Method, headers: HeaderMap, 
             ];
             json(reply(json!({"tools": tools})))
         }
+        ("tools/call", _) if message["params"]["arguments"]["do"] == "break off" => {
+            *it.owed.lock().unwrap() = reply(json!({"content": [{"type": "text", "text": "after all"}]}));
+            stream("id: e1\nretry: 1\ndata:\n\ndata: {\"cut".to_owned())
+        }
+        ("GET", _) => {
+            assert_eq!(header("last-event-id").as_deref(), Some("e1"));
+            assert_eq!(header("mcp-protocol-version").as_deref(), Some("2025-06-18"));
+            stream(format!("data: {}\n\n", it.owed.lock().unwrap().take()))
+        }
         ("tools/call", _) => called(&message["params"], &reply),
         other => panic!("{other:?}"),
+    }
+}
+
+fn check_stateless(header: &dyn Fn(&str) -> Option<String>, asked: &str, params: &Value) {
+    assert_eq!(header("mcp-protocol-version").as_deref(), Some("2026-07-28"));
+    assert_eq!(header("mcp-method").as_deref(), Some(asked));
+    assert_eq!(header("mcp-name").as_deref(), params["name"].as_str());
+    let argument = params["arguments"]["a"].as_str().filter(|_| params["name"] == "owed");
+    assert_eq!(header("mcp-param-a").as_deref(), argument);
+}
+
+fn json_of(value: &Value) -> Response {
+    ([("content-type", "application/json")], value.to_string()).into_response()
+}
+
+fn stream(text: String) -> Response {
+    ([("content-type", "text/event-stream")], text).into_response()
+}
+
+fn discovered(it: &Double, reply: &dyn Fn(Value) -> Value, id: &Value) -> Response {
+    let info = json!({"io.modelcontextprotocol/serverInfo": {"name": "double", "version": "1"}});
+    let well = reply(json!({"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}, "_meta": info}));
+    let refused = |code: i64, data: Value| json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": "no", "data": data}});
+    match it.character {
+        "modern" => json_of(&well),
+        "picky" if it.log.lock().unwrap().len() == 1 => {
+            (StatusCode::BAD_REQUEST, json_of(&refused(-32022, json!({"supported": ["2026-07-28"]})))).into_response()
+        }
+        "picky" => json_of(&well),
+        "rpc error" => json_of(&refused(-32601, Value::Null)),
+        "not allowed" => StatusCode::METHOD_NOT_ALLOWED.into_response(),
+        "page" => (StatusCode::NOT_FOUND, "<html>no</html>").into_response(),
+        _ => (StatusCode::BAD_REQUEST, "Bad Request: no session").into_response(),
     }
 }
 
@@ -84,7 +122,6 @@ fn called(params: &Value, reply: &dyn Fn(Value) -> Value) -> Response {
     let answer = reply(json!({"content": [{"type": "text", "text": params["arguments"].to_string()}]}));
     let step = json!({"jsonrpc": "2.0", "method": "notifications/progress",
         "params": {"progressToken": params["_meta"]["progressToken"], "progress": 1}});
-    let stream = |text: String| ([("content-type", "text/event-stream")], text).into_response();
     match params["arguments"]["do"].as_str() {
         Some("stream") => stream(format!(": hi\n\nid: 1\ndata: {step}\n\ndata: rubbish\n\ndata: {answer}\n\n")),
         Some("no answer") => stream(format!("data: {step}\n\n")),
@@ -132,8 +169,12 @@ async fn both_eras_are_found_and_called() {
         let house = house(&url, &[]).await;
         let status = house.status();
         assert_eq!((status.state, status.era), (UpstreamState::Ready, Some(era)), "{character}: {status:?}");
-        let owed = usize::from(era == "2026-07-28");
-        assert_eq!((status.tools.len(), status.quarantined.len()), (2 - owed, owed), "{character}: {status:?}");
+        assert_eq!((status.tools.len(), status.quarantined.len()), (2, 0), "{character}: {status:?}");
+        house.call("mcp__web__owed", json!({"a": "north"})).await.unwrap();
+        assert!(house.upstreams.ping("web").await.unwrap().is_ok(), "{character}");
+        assert!(house.upstreams.ping("nobody").await.is_none());
+        let told = &status.introduction;
+        assert_eq!((told.name.as_deref(), &told.capabilities), (Some("double"), &json!({"tools": {}})), "{character}");
         assert_eq!(text(&house.call("mcp__web__echo", json!({"a": 1})).await.unwrap()), r#"{"a":1}"#);
         house.upstreams.stop().await;
     }
@@ -196,6 +237,26 @@ async fn streams_errors_and_rubbish_are_told_apart() {
         let error = house.call("mcp__web__echo", json!({"do": how})).await.unwrap_err();
         assert!(error.code == code && error.message.contains(part), "{how}: {error:?}");
     }
+}
+
+#[tokio::test]
+async fn a_stream_that_breaks_off_is_taken_up_where_the_server_says_how() {
+    let (double, url, _serving) = serve("legacy").await;
+    let house = house(&url, &[]).await;
+    let answered = house.call("mcp__web__echo", json!({"do": "break off"})).await.unwrap();
+    assert_eq!(text(&answered), "after all");
+    let asked = |method: &str| double.log.lock().unwrap().iter().filter(|(asked, ..)| asked == method).count();
+    assert_eq!((asked("tools/call"), asked("GET")), (1, 1), "it is taken up, not asked again");
+}
+
+#[tokio::test]
+async fn a_server_that_first_refuses_our_revision_and_speaks_it_is_asked_again() {
+    let (double, url, _serving) = serve("picky").await;
+    let house = house(&url, &[]).await;
+    assert_eq!(house.status().era, Some("2026-07-28"));
+    let log = double.log.lock().unwrap();
+    let asked: Vec<&str> = log.iter().map(|(asked, ..)| asked.as_str()).collect();
+    assert_eq!(asked.get(..3), Some(&["server/discover", "server/discover", "tools/list"][..]), "{asked:?}");
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@ mod hostile;
 mod http;
 mod life;
 mod real;
+mod seen;
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,0 +1,78 @@
+//! The client of MCP servers, for MCP's conformance suite to judge: it comes up at the address that is its last argument,
+//! lists, and calls what it found, with the arguments that the suite hands it in `MCP_CONFORMANCE_CONTEXT` or with ones that
+//! fit each tool's schema. Exit status: 0 the server was up and every call was answered · 1 otherwise.
+
+#![expect(clippy::indexing_slicing, reason = "an index into a JSON value that is not there gives null")]
+
+use std::io::{Write as _, stderr};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+use tollgate_guard::client::Credentials;
+use tollgate_mcp::upstream::{Limits, UpstreamConfig, UpstreamKind, UpstreamState, Upstreams};
+use tollgate_testkit::TestClock;
+use tollgate_types::Tool;
+
+const NAME: &str = "x";
+const WAIT: Duration = Duration::from_secs(20);
+/// A tool of the suite that wants to see what became of the schema of another.
+const ECHO: &str = "mcp__x__json_schema_echo";
+
+#[tokio::main]
+async fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
+    let url = std::env::args().next_back().unwrap_or_default();
+    let context: Value = match std::env::var("MCP_CONFORMANCE_CONTEXT") {
+        Ok(text) => serde_json::from_str(&text)?,
+        Err(_) => Value::Null,
+    };
+    let config = UpstreamConfig::new(NAME, UpstreamKind::Http { url, headers: Credentials::default() });
+    let clock = Arc::new(TestClock::new(jiff::Timestamp::UNIX_EPOCH));
+    let upstreams = Upstreams::start(vec![config], Limits::default(), clock, Arc::new(|_| {}))?;
+    upstreams.settle(WAIT).await;
+    let mut is_well = upstreams.list().iter().all(|status| status.state == UpstreamState::Ready);
+    let tools = upstreams.tools();
+    for (name, arguments) in asked(&context, &tools) {
+        let Some(tool) = tools.iter().find(|tool| tool.definition().name == name) else { continue };
+        if let Err(error) = tool.call(arguments, tollgate_testkit::cx("/")).await {
+            writeln!(stderr(), "{name}: {}", error.message)?;
+            is_well = false;
+        }
+    }
+    writeln!(stderr(), "{:?}", upstreams.list())?;
+    upstreams.stop().await;
+    Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// What is called: what the suite says, or each tool once.
+fn asked(context: &Value, tools: &[Arc<dyn Tool>]) -> Vec<(String, Value)> {
+    if let Some(calls) = context.get("toolCalls").and_then(Value::as_array) {
+        let name = |call: &Value| format!("mcp__{NAME}__{}", call["name"].as_str().unwrap_or_default());
+        return calls.iter().map(|call| (name(call), call["arguments"].clone())).collect();
+    }
+    let definitions: Vec<_> = tools.iter().map(|tool| tool.definition()).collect();
+    let other = definitions.iter().find(|definition| definition.name != ECHO);
+    let arguments = |name: &str, schema: &Value| match other {
+        Some(other) if name == ECHO => json!({ "schema": other.input_schema }),
+        _ => fitting(schema),
+    };
+    definitions.iter().map(|it| (it.name.clone(), arguments(&it.name, &it.input_schema))).collect()
+}
+
+/// Arguments that have what a schema requires.
+fn fitting(schema: &Value) -> Value {
+    let required = schema["required"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let argument = |name: &Value| {
+        let name = name.as_str().unwrap_or_default();
+        let value = match schema["properties"][name]["type"].as_str() {
+            Some("integer" | "number") => json!(5),
+            Some("boolean") => json!(true),
+            Some("object") => json!({}),
+            Some("array") => json!([]),
+            _ => json!("text"),
+        };
+        (name.to_owned(), value)
+    };
+    Value::Object(required.iter().map(argument).collect::<Map<_, _>>())
+}
