@@ -167,8 +167,8 @@ pub(crate) enum Message<'a> {
     Request { id: Id, method: String, params: Option<&'a RawValue> },
     /// Must never be answered.
     Notification { method: String, params: Option<&'a RawValue> },
-    /// An answer to a request of ours. We send none.
-    Response,
+    /// An answer to a request of ours. Without an id that can be read it is nobody's.
+    Response { id: Option<Id>, answer: Result<&'a RawValue, &'a RawValue> },
     /// White space, which some clients send between messages.
     Blank,
 }
@@ -223,10 +223,12 @@ pub(crate) fn parse(frame: &[u8]) -> Result<Message<'_>, Malformed> {
 
 impl<'a> Envelope<'a> {
     fn into_message(self) -> Result<Message<'a>, Malformed> {
-        if self.method.is_none() && (self.result.is_some() || self.error.is_some()) {
-            return Ok(Message::Response);
-        }
         let id = self.id.map(Id::read);
+        if self.method.is_none()
+            && let Some(answer) = self.error.map(Err).or(self.result.map(Ok))
+        {
+            return Ok(Message::Response { id: id.flatten(), answer });
+        }
         let invalid = |id, detail| Malformed { id, error: RpcError::invalid_request(detail) };
         if let Some(None) = id {
             return Err(invalid(None, "`id` must be a string or a number"));
@@ -266,6 +268,25 @@ struct Notice<P> {
     jsonrpc: &'static str,
     method: &'static str,
     params: P,
+}
+
+#[derive(Serialize)]
+struct Question<'a> {
+    jsonrpc: &'static str,
+    id: &'a Id,
+    method: &'static str,
+    params: &'a RawValue,
+}
+
+/// The text of a request of ours, on one line.
+pub(crate) fn request(id: &Id, method: &'static str, params: &RawValue) -> Vec<u8> {
+    on_one_line(serde_json::to_vec(&Question { jsonrpc: VERSION, id, method, params }).unwrap_or_default())
+}
+
+/// What is raw may have line ends between its tokens; within strings they are escaped.
+pub(crate) fn on_one_line(mut text: Vec<u8>) -> Vec<u8> {
+    text.iter_mut().filter(|byte| matches!(byte, b'\n' | b'\r')).for_each(|byte| *byte = b' ');
+    text
 }
 
 /// The text of an answer, on one line.

@@ -7,6 +7,7 @@
 //! (per-request `_meta`, 2026-07-28). Nothing here decides whether a call may happen: that is the door's business.
 
 mod jsonrpc;
+mod question;
 mod server;
 mod stdio;
 pub mod upstream;

@@ -1,9 +1,13 @@
 //! The protocol without I/O: a [`Session`] takes one message and says what is to be done. It holds the one bit of
 //! state that the handshake era has, the negotiated revision; requests of the stateless era neither read nor change it.
 
+mod client;
 pub mod http;
+pub(crate) mod live;
 mod params;
+mod park;
 mod revision;
+mod seal;
 mod tools;
 
 use std::sync::Arc;
@@ -11,17 +15,23 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::json;
 use serde_json::value::RawValue;
+use tokio::sync::mpsc;
 use tollgate_types::{
-    Caller, ClientCapabilities, Code, Door, ErrorObject, Outcome, Progress, ProgressUpdate, TraceContext, limits,
+    Caller, ClientCapabilities, Code, Door, ErrorObject, LogLevel, Outcome, Progress, ProgressUpdate, TraceContext,
+    limits,
 };
 
 use crate::jsonrpc::{self, Id, Message, RpcError};
+use client::{Client, Retry, Told};
+use live::Asked;
 use params::{Era, Params};
+use park::{Asks, Parking};
 pub use revision::Revision;
 
 /// How long a client of the stateless era may keep a list. Lists depend on the caller, so they are private.
 const LIST_TTL_MS: u64 = 60_000;
-const LOG_LEVELS: [&str; 8] = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
+/// What a client of the handshake era hears of until it says otherwise.
+const LOGS_UNASKED: LogLevel = LogLevel::Info;
 
 /// What the server says of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,6 +60,8 @@ pub struct ServerInfo {
 pub struct Session {
     info: Arc<ServerInfo>,
     handshake: Option<Peer>,
+    asked: Arc<Asked>,
+    parking: Arc<Parking>,
 }
 
 /// What is known of the other side.
@@ -57,6 +69,8 @@ pub struct Session {
 struct Peer {
     revision: Revision,
     client: ClientCapabilities,
+    /// From which level on it wants to hear of what happens.
+    logs: Option<LogLevel>,
 }
 
 /// What is to be done about a message. Texts are one line each, without its end.
@@ -75,7 +89,7 @@ pub enum Action {
 impl Session {
     /// A conversation that has not begun.
     pub fn new(info: ServerInfo) -> Self {
-        Self { info: Arc::new(info), handshake: None }
+        Self { info: Arc::new(info), handshake: None, asked: Arc::default(), parking: Arc::default() }
     }
 
     /// Takes one message: a line, or a body.
@@ -89,7 +103,13 @@ impl Session {
                 tracing::debug!(method, "notification without effect");
                 Action::Ignore
             }
-            Ok(Message::Response | Message::Blank) => Action::Ignore,
+            Ok(Message::Response { id, answer }) => {
+                if let Some(id) = id {
+                    self.asked.settle(&id, answer);
+                }
+                Action::Ignore
+            }
+            Ok(Message::Blank) => Action::Ignore,
             Err(malformed) => Action::Reply(jsonrpc::failure(malformed.id.as_ref(), &malformed.error)),
         }
     }
@@ -118,7 +138,7 @@ impl Session {
             "server/discover" => {
                 let discovered = json!({
                     "supportedVersions": Revision::STATELESS.map(Revision::as_str),
-                    "capabilities": { "tools": {} },
+                    "capabilities": { "tools": {}, "logging": {} },
                     "ttlMs": LIST_TTL_MS,
                     "cacheScope": "private",
                 });
@@ -128,7 +148,8 @@ impl Session {
             "tools/call" => params.call()?,
             _ => return Err(RpcError::method_not_found(method)),
         };
-        let peer = Peer { revision: Revision::V2026_07_28, client: params.stateless_client()? };
+        let (client, logs) = (params.stateless_client()?, params.log_level()?);
+        let peer = Peer { revision: Revision::V2026_07_28, client, logs };
         Ok(self.run(id, peer, ask))
     }
 
@@ -137,25 +158,19 @@ impl Session {
             "initialize" => {
                 let (version, client) = params.initialize()?;
                 let revision = Revision::negotiate(&version);
-                self.handshake = Some(Peer { revision, client });
+                self.handshake = Some(Peer { revision, client, logs: Some(LOGS_UNASKED) });
                 let initialized = json!({
                     "protocolVersion": revision.as_str(),
-                    "capabilities": { "tools": {} },
+                    "capabilities": { "tools": {}, "logging": {} },
                     "serverInfo": { "name": self.info.name, "version": self.info.version },
                 });
                 Ok(self.reply(id, revision, &self.with_instructions(initialized)))
             }
             "ping" => Ok(Action::Reply(jsonrpc::answer(id, json!({})))),
             "logging/setLevel" => {
-                let revision = self.negotiated(method)?.revision;
-                let level = params.text("level", params.level)?;
-                if !LOG_LEVELS.contains(&level.as_str()) {
-                    return Err(RpcError::invalid_params(format_args!(
-                        "`level` must be one of {}",
-                        LOG_LEVELS.join(", ")
-                    )));
-                }
-                Ok(self.reply(id, revision, &json!({})))
+                let peer = Peer { logs: Some(params.level()?), ..self.negotiated(method)? };
+                self.handshake = Some(peer);
+                Ok(self.reply(id, peer.revision, &json!({})))
             }
             "tools/list" => Ok(self.run(id, self.negotiated(method)?, params.list()?)),
             "tools/call" => Ok(self.run(id, self.negotiated(method)?, params.call()?)),
@@ -185,7 +200,9 @@ impl Session {
     }
 
     fn run(&self, id: &Id, peer: Peer, ask: Ask) -> Action {
-        Action::Run(Request { id: id.clone(), peer, info: Arc::clone(&self.info), ask })
+        let asked = (!peer.revision.is_stateless()).then(|| Arc::clone(&self.asked));
+        let client = Box::new(Client { peer, parking: Arc::clone(&self.parking), asked, out: None });
+        Action::Run(Request { id: id.clone(), client, info: Arc::clone(&self.info), ask })
     }
 }
 
@@ -199,7 +216,7 @@ fn cancel(params: Option<&RawValue>) -> Action {
 #[derive(Debug)]
 pub struct Request {
     id: Id,
-    peer: Peer,
+    client: Box<Client>,
     info: Arc<ServerInfo>,
     ask: Ask,
 }
@@ -225,6 +242,7 @@ enum Ask {
         key: Option<String>,
         progress_token: Option<Box<RawValue>>,
         trace: Option<Box<TraceContext>>,
+        retry: Box<Retry>,
     },
 }
 
@@ -242,8 +260,14 @@ impl Request {
         }
     }
 
-    /// The same request, whose asker cannot be told of progress.
+    /// The same request, whose client can be told and asked this way while it is served.
+    pub(crate) fn attach(&mut self, out: &mpsc::Sender<Vec<u8>>) {
+        self.client.out = Some(out.downgrade());
+    }
+
+    /// The same request, whose asker can be told nothing but the answer.
     fn mute(&mut self) {
+        (self.client.asked, self.client.peer.logs) = (None, None);
         if let Ask::Call { progress_token, .. } = &mut self.ask {
             *progress_token = None;
         }
@@ -259,8 +283,9 @@ impl Request {
     }
 
     /// Asks the door and gives the answer. Dropping the future cancels the call.
-    pub async fn answer(self, door: &dyn Door, caller: &Caller, progress: Progress) -> Answer {
-        let Self { id, peer: Peer { revision, client }, info, ask } = self;
+    pub async fn answer(self, door: Arc<dyn Door>, caller: Arc<Caller>, progress: Progress) -> Answer {
+        let Self { id, client, info, ask } = self;
+        let revision = client.peer.revision;
         let failure = |error: &RpcError| Answer {
             text: jsonrpc::failure(Some(&id), error),
             // In the handshake era an error is an answer like any other.
@@ -268,21 +293,23 @@ impl Request {
         };
         match ask {
             Ask::List { after } => {
-                let page = tools::list(door, caller, after.as_deref(), revision).await;
+                let page = tools::list(&*door, &caller, after.as_deref(), revision).await;
                 Answer { text: jsonrpc::answer(&id, Stamped::new(revision, &info, &page)), status: 200 }
             }
-            Ask::Call { name, arguments, is_fit, key, trace, .. } => {
-                let mut call = tools::call(&id, name, arguments, progress)
-                    .with_client(client)
-                    .with_trace(trace.map(|trace| *trace));
+            Ask::Call { name, arguments, is_fit, key, trace, retry, .. } => {
+                let mut call = tools::call(&id, name, arguments).with_trace(trace.map(|trace| *trace));
                 (call.idempotency_key, call.protocol) = (key, Some(revision.as_str()));
                 if !is_fit {
                     // The protocol's own error; the door only records that it was tried.
                     let error = ErrorObject::new(Code::InvalidArguments, "`arguments` must be an object");
-                    door.call(caller, call.refused(error)).await;
+                    door.call(&caller, call.refused(error)).await;
                     return failure(&RpcError::invalid_params("`arguments` must be an object"));
                 }
-                let outcome = door.call(caller, call).await;
+                let outcome = match client.call(door, caller, call, "tools/call", *retry, progress).await {
+                    Ok(Told::Ended(outcome)) => *outcome,
+                    Ok(Told::Asks(asks)) => return Answer { text: asking(&id, &info, &asks), status: 200 },
+                    Err(error) => return failure(&error),
+                };
                 if let Some(lacks) = tools::client_lacks(&outcome).filter(|_| revision.is_stateless()) {
                     return failure(&RpcError::missing_capability(lacks));
                 }
@@ -313,6 +340,29 @@ pub(crate) fn progress_notification(token: &RawValue, step: &ProgressUpdate) -> 
         message: step.message.as_deref(),
     };
     jsonrpc::notification("notifications/progress", step)
+}
+
+/// The answer that asks (MCP 2026-07-28, Multi round-trip requests: input required results), on one line.
+fn asking(id: &Id, info: &ServerInfo, asks: &Asks) -> Vec<u8> {
+    #[derive(Serialize)]
+    #[serde(rename_all = "camelCase")]
+    struct InputRequired<'a> {
+        result_type: &'static str,
+        input_requests: &'a RawValue,
+        request_state: &'a str,
+        #[serde(rename = "_meta")]
+        meta: ResultMeta<'a>,
+    }
+    let server_info = Some(Implementation { name: &info.name, version: &info.version });
+    jsonrpc::on_one_line(jsonrpc::answer(
+        id,
+        InputRequired {
+            result_type: "input_required",
+            input_requests: &asks.requests,
+            request_state: &asks.state,
+            meta: ResultMeta { server_info, outside: false, warnings: &[] },
+        },
+    ))
 }
 
 /// A result with what its era adds to every result (MCP 2026-07-28, Base protocol: result type, per-response fields).

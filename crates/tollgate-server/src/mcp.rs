@@ -6,6 +6,7 @@ pub(crate) mod stream;
 mod talk;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Extension;
 use axum::body::Body;
@@ -21,7 +22,7 @@ use tollgate::mcp::http::{Reply, Run, SESSION_ID};
 
 use crate::app::App;
 use crate::entrance::Holder;
-use crate::limits::{STREAM_QUEUE_MAX, UNREAD_TIMEOUT};
+use crate::limits::{KEEP_ALIVE, STREAM_QUEUE_MAX, UNREAD_TIMEOUT};
 use crate::problem::Problem;
 use crate::{body, sse};
 
@@ -51,10 +52,10 @@ async fn answer(app: &Arc<App>, holder: &Holder, run: Run) -> Result<Response, P
     let mut caller = holder.caller(Surface::McpHttp);
     caller.session.clone_from(&run.session);
     let (door, caller) = (Arc::clone(&app.door), Arc::new(caller));
-    let (is_streamed, cancellation) = (run.is_streamed, run.cancellation.clone());
+    let (is_streamed, can_stream, cancellation) = (run.is_streamed, run.can_stream, run.cancellation.clone());
     let ends_with_response = run.ends_with_response.then(|| cancellation.clone().drop_guard());
     let (out, mut texts) = mpsc::channel(STREAM_QUEUE_MAX);
-    let (ended, end) = oneshot::channel();
+    let (ended, mut end) = oneshot::channel();
     let cut = app.cut.clone();
     app.tasks.spawn(async move {
         let _place = place;
@@ -71,12 +72,19 @@ async fn answer(app: &Arc<App>, holder: &Holder, run: Run) -> Result<Response, P
     if is_streamed {
         return Ok(sse::response(texts, ends_with_response));
     }
-    let text = texts.recv().await;
-    drop(ends_with_response);
+    let Ok(first) = timeout(if can_stream { KEEP_ALIVE } else { Duration::MAX }, texts.recv()).await else {
+        return Ok(sse::response(texts, ends_with_response));
+    };
     // A cancelled request is not answered (MCP, Cancellation), but a POST must be.
-    let Some(text) = text else { return Ok(StatusCode::ACCEPTED.into_response()) };
-    let status = end.await.ok().and_then(|status| StatusCode::from_u16(status).ok());
-    Ok(json(status.unwrap_or(StatusCode::OK), text))
+    let Some(first) = first else { return Ok(StatusCode::ACCEPTED.into_response()) };
+    let Ok(status) = end.try_recv() else {
+        return Ok(sse::response_after(vec![sse::event(&first)], texts, ends_with_response));
+    };
+    // The answer is at hand; what came before it is not the answer.
+    if let Some(second) = texts.recv().await {
+        return Ok(sse::response_after(vec![sse::event(&first), sse::event(&second)], texts, ends_with_response));
+    }
+    Ok(json(StatusCode::from_u16(status).unwrap_or(StatusCode::OK), first))
 }
 
 fn plain(reply: Reply) -> Response {

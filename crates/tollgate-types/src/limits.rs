@@ -176,6 +176,8 @@ pub const CHECKPOINT_IDLE_MS: u64 = 60_000;
 pub const CHECKPOINT_LAG_MS: u64 = 60_000;
 /// How long an unanswered approval stays open.
 pub const APPROVAL_TTL_MS: u64 = 24 * 60 * 60 * 1000;
+/// How long a question to the client of a call, and so to its human, may stand.
+pub const CLIENT_ANSWER_TIMEOUT_MS: u64 = 10 * 60 * 1000;
 /// How far the clock may go back before what was asked or granted counts as over: its age is not known any more.
 pub const CLOCK_BACK_MS_MAX: u64 = 60 * 1000;
 /// A person's name in a signed answer.

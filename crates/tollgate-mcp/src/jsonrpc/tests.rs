@@ -71,7 +71,7 @@ fn text_and_number_are_different_ids() {
 #[test]
 fn answers_of_the_client_and_blank_lines_are_no_requests() {
     let response = r#"{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":"m"}}"#;
-    assert!(matches!(parse(response.as_bytes()), Ok(Message::Response)));
+    assert!(matches!(parse(response.as_bytes()), Ok(Message::Response { .. })));
     assert!(matches!(parse(b" \r"), Ok(Message::Blank)));
 }
 

@@ -14,11 +14,13 @@ use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 use tollgate_types::{Caller, CancellationToken, Door};
 
+use super::live::Asked;
 use super::params::{Era, Params};
+use super::park::Parking;
 use super::{Action, Answer, Peer, Request, ServerInfo, Session, cancel};
 use crate::jsonrpc::{self, Id, Message, RpcError};
 use crate::stdio::progress;
-use headers::{Said, check_stateless, one, trace, wants_stream};
+use headers::{Said, can_stream, check_stateless, one, trace, wants_stream};
 pub use sessions::fresh_id;
 use sessions::{Sessions, UnderWay};
 
@@ -30,6 +32,7 @@ pub const SESSION_ID: &str = "mcp-session-id";
 pub struct Endpoint {
     info: Arc<ServerInfo>,
     sessions: Arc<Sessions>,
+    parking: Arc<Parking>,
 }
 
 /// What is to be sent back.
@@ -54,8 +57,11 @@ pub struct Run {
     request: Request,
     /// The session of the handshake era.
     pub session: Option<String>,
-    /// Whether the answer is wanted as a stream of events; otherwise it is one JSON text.
+    /// Whether the answer is wanted as a stream of events; otherwise it is one JSON text, unless something must be said
+    /// before it.
     pub is_streamed: bool,
+    /// Whether the asker can read a stream of events.
+    pub can_stream: bool,
     /// Ends the request. The asker may fire it too, by a notification in its session.
     pub cancellation: CancellationToken,
     /// Whether closing the response cancels the request. In the handshake era it should not be taken for that (MCP
@@ -70,7 +76,7 @@ struct Fault(u16, RpcError);
 impl Endpoint {
     /// An endpoint without sessions.
     pub fn new(info: ServerInfo) -> Self {
-        Self { info: Arc::new(info), sessions: Arc::default() }
+        Self { info: Arc::new(info), sessions: Arc::default(), parking: Arc::default() }
     }
 
     /// Takes the body of one POST. `owner` is the authenticated name of the asker; a session is only ever its opener's.
@@ -86,8 +92,11 @@ impl Endpoint {
                 .request(asker, &id, &method, params)
                 .unwrap_or_else(|Fault(status, error)| json(status, jsonrpc::failure(Some(&id), &error))),
             Ok(Message::Notification { method, params }) => self.notification(asker, &method, params),
-            // We never ask, so nothing waits for it.
-            Ok(Message::Response) => self.in_session(asker, |_| ()),
+            Ok(Message::Response { id, answer }) => self.in_session(asker, |session| {
+                if let Some((id, asked)) = id.zip(self.sessions.asked(session)) {
+                    asked.settle(&id, answer);
+                }
+            }),
         }
     }
 
@@ -120,9 +129,14 @@ impl Endpoint {
             return self.initialize(asker, id, &params);
         }
         let (session, peer) = self.session(asker)?;
-        let mut conversation = self.conversation(Some(peer));
+        let asked = self.sessions.asked(&session).unwrap_or_default();
+        let mut conversation = self.conversation(Some(peer), asked);
         // In the handshake era an error is an answer like any other.
-        let mut request = match conversation.dispatch_in(Era::Handshake, id, method, &params) {
+        let action = conversation.dispatch_in(Era::Handshake, id, method, &params);
+        if let Some(said) = conversation.handshake.filter(|said| *said != peer) {
+            self.sessions.learn(&session, said);
+        }
+        let mut request = match action {
             Ok(Action::Run(request)) => request,
             Ok(Action::Reply(body)) => return Ok(json(200, body)),
             Ok(Action::Ignore | Action::Cancel(_)) => return Ok(Reply::Empty(202)),
@@ -134,6 +148,7 @@ impl Endpoint {
             self.sessions.enter(&session, id, &cancellation).map_err(|(status, error)| Fault(status, error))?;
         Ok(Reply::Run(Run {
             is_streamed: wants_stream(asker.headers, &request),
+            can_stream: can_stream(asker.headers),
             request,
             session: Some(session),
             cancellation,
@@ -143,15 +158,18 @@ impl Endpoint {
     }
 
     fn stateless(&self, asker: Asker<'_>, id: &Id, method: &str, params: &Params<'_>) -> Result<Reply, Fault> {
-        let action = self.conversation(None).dispatch_in(Era::Stateless, id, method, params).map_err(|error| {
-            // MCP 2026-07-28, Streamable HTTP: protocol version header; Base protocol: error codes.
-            Fault(if error.is_method_not_found() { 404 } else { 400 }, error)
-        })?;
+        let action = self.conversation(None, Arc::default()).dispatch_in(Era::Stateless, id, method, params).map_err(
+            |error| {
+                // MCP 2026-07-28, Streamable HTTP: protocol version header; Base protocol: error codes.
+                Fault(if error.is_method_not_found() { 404 } else { 400 }, error)
+            },
+        )?;
         Ok(match action {
             Action::Run(mut request) => {
                 request.traced(|| trace(asker.headers));
                 Reply::Run(Run {
                     is_streamed: wants_stream(asker.headers, &request),
+                    can_stream: can_stream(asker.headers),
                     request,
                     session: None,
                     cancellation: CancellationToken::new(),
@@ -165,7 +183,7 @@ impl Endpoint {
     }
 
     fn initialize(&self, asker: Asker<'_>, id: &Id, params: &Params<'_>) -> Result<Reply, Fault> {
-        let mut conversation = self.conversation(None);
+        let mut conversation = self.conversation(None, Arc::default());
         let action = conversation.dispatch_in(Era::Handshake, id, "initialize", params);
         let action = action.map_err(|error| Fault(200, error))?;
         let (Action::Reply(body), Some(peer)) = (action, conversation.handshake) else {
@@ -213,8 +231,8 @@ impl Endpoint {
         }
     }
 
-    fn conversation(&self, handshake: Option<Peer>) -> Session {
-        Session { info: Arc::clone(&self.info), handshake }
+    fn conversation(&self, handshake: Option<Peer>, asked: Arc<Asked>) -> Session {
+        Session { info: Arc::clone(&self.info), handshake, asked, parking: Arc::clone(&self.parking) }
     }
 }
 
@@ -222,8 +240,8 @@ impl Run {
     /// Asks the door. Progress goes to `out` as it comes, a JSON text on one line, and the answer is returned. None
     /// when the request was cancelled; it must then not be answered.
     pub async fn answer(self, door: Arc<dyn Door>, caller: Arc<Caller>, out: mpsc::Sender<Vec<u8>>) -> Option<Answer> {
-        let Self { mut request, is_streamed, cancellation, under_way, .. } = self;
-        if !is_streamed {
+        let Self { mut request, can_stream, cancellation, under_way, .. } = self;
+        if !can_stream {
             request.mute();
         }
         let answered = tokio::select! {

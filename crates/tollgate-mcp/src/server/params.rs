@@ -1,18 +1,22 @@
 //! The parameters of every method that is served, read once and kept raw; and which era a request belongs to.
 
+use std::collections::HashMap;
+
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use tollgate_types::{ClientCapabilities, TraceContext};
+use tollgate_types::{ClientCapabilities, LogLevel, TraceContext};
 
+use super::client::Retry;
 use super::{Ask, Revision};
 use crate::jsonrpc::{RpcError, present};
 
 pub(super) const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 /// Our own member of a call's `_meta`: the call happens at most once under it (MCP, Base protocol: `_meta` names).
 pub(super) const IDEMPOTENCY_KEY: &str = "tollgate/idempotencyKey";
+const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 /// Marks our own cursors, so that other text is not taken for one.
 const CURSOR_PREFIX: &str = "after:";
@@ -45,9 +49,13 @@ pub(super) struct Params<'a> {
     #[serde(borrow, default, deserialize_with = "present")]
     client_info: Option<&'a RawValue>,
     #[serde(borrow, default, deserialize_with = "present")]
-    pub(super) level: Option<&'a RawValue>,
+    level: Option<&'a RawValue>,
     #[serde(borrow, default, deserialize_with = "present")]
     pub(super) request_id: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    input_responses: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    request_state: Option<&'a RawValue>,
     #[serde(skip)]
     meta: Meta<'a>,
 }
@@ -62,6 +70,8 @@ struct Meta<'a> {
     client_capabilities: Option<&'a RawValue>,
     #[serde(rename = "io.modelcontextprotocol/clientInfo", borrow, default, deserialize_with = "present")]
     client_info: Option<&'a RawValue>,
+    #[serde(rename = "io.modelcontextprotocol/logLevel", borrow, default, deserialize_with = "present")]
+    log_level: Option<&'a RawValue>,
     #[serde(rename = "tollgate/idempotencyKey", borrow, default, deserialize_with = "present")]
     idempotency_key: Option<&'a RawValue>,
     #[serde(borrow, default, deserialize_with = "present")]
@@ -199,7 +209,41 @@ impl<'a> Params<'a> {
         let key =
             unless_null(self.meta.idempotency_key).map(|key| self.text(IDEMPOTENCY_KEY, Some(key))).transpose()?;
         let progress_token = self.progress_token()?.map(ToOwned::to_owned);
-        Ok(Ask::Call { name, arguments, is_fit, key, progress_token, trace: self.trace().map(Box::new) })
+        let (trace, retry) = (self.trace().map(Box::new), Box::new(self.retry()?));
+        Ok(Ask::Call { name, arguments, is_fit, key, progress_token, trace, retry })
+    }
+
+    /// What the request brings of an earlier round (MCP 2026-07-28, Multi round-trip requests). In the older era these
+    /// members mean nothing.
+    fn retry(&self) -> Result<Retry, RpcError> {
+        if self.meta.protocol_version.is_none() {
+            return Ok(Retry::default());
+        }
+        let state = unless_null(self.request_state).map(|raw| self.text("requestState", Some(raw))).transpose()?;
+        let responses: HashMap<String, Box<RawValue>> = read_object("inputResponses", self.input_responses)?;
+        match responses.iter().find(|(_, answer)| !is_object(answer)) {
+            Some((key, _)) => {
+                Err(RpcError::invalid_params(format_args!("`inputResponses`: the answer to `{key}` must be an object")))
+            }
+            None => Ok(Retry { state, responses }),
+        }
+    }
+
+    /// The level that `logging/setLevel` says.
+    pub(super) fn level(&self) -> Result<LogLevel, RpcError> {
+        self.log_level_of("level", self.level)
+    }
+
+    /// The level that a stateless request says; without one it hears of nothing.
+    pub(super) fn log_level(&self) -> Result<Option<LogLevel>, RpcError> {
+        unless_null(self.meta.log_level).map(|raw| self.log_level_of(LOG_LEVEL, Some(raw))).transpose()
+    }
+
+    fn log_level_of(&self, key: &str, raw: Option<&RawValue>) -> Result<LogLevel, RpcError> {
+        LogLevel::read(&self.text(key, raw)?).ok_or_else(|| {
+            let known = LogLevel::ALL.map(LogLevel::as_str).join(", ");
+            RpcError::invalid_params(format_args!("`{key}` must be one of {known}"))
+        })
     }
 
     /// The asker's place in a trace (MCP 2026-07-28, Base protocol: `_meta` trace context). What is not valid says nothing.

@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use tollgate_catalog::to_definition;
 use tollgate_types::{
-    Call, Caller, ClientCapability, Content, Dialect, Door, End, ErrorObject, Outcome, Progress, ToolDefinition,
+    Call, Caller, ClientCapability, Content, Dialect, Door, End, ErrorObject, Outcome, ToolDefinition,
 };
 
 use super::{LIST_TTL_MS, Revision, params};
@@ -74,8 +74,8 @@ fn result_or_error(own: Value) -> Option<Value> {
     Some(Value::Object(schema))
 }
 
-pub(super) fn call(id: &Id, name: String, arguments: String, progress: Progress) -> Call {
-    Call::raw(name, arguments).with_id(id.as_str()).with_progress(progress)
+pub(super) fn call(id: &Id, name: String, arguments: String) -> Call {
+    Call::raw(name, arguments).with_id(id.as_str())
 }
 
 /// What the client would have to offer for the call to run: a fault of the protocol, not one for the model to read (MCP

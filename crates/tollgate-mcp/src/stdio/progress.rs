@@ -16,20 +16,21 @@ const STEPS_MAX: usize = 16;
 
 /// Answers a request; its progress goes to `out` before the answer is returned and never after.
 pub(crate) async fn answer(
-    request: Request,
+    mut request: Request,
     door: Arc<dyn Door>,
     caller: Arc<Caller>,
     out: mpsc::Sender<Vec<u8>>,
 ) -> Answer {
+    request.attach(&out);
     let Some(token) = request.progress_token().map(ToOwned::to_owned) else {
-        return request.answer(&*door, &caller, Progress::none()).await;
+        return request.answer(door, caller, Progress::none()).await;
     };
     let steps = Arc::new(Steps::default());
     let listener = Arc::clone(&steps);
     let progress = Progress::to(move |step| listener.push(step));
     let answer = tokio::select! {
         biased;
-        answer = request.answer(&*door, &caller, progress) => answer,
+        answer = request.answer(door, caller, progress) => answer,
         never = steps.forward(&token, &out) => match never {},
     };
     while let Ok(permit) = out.try_reserve()

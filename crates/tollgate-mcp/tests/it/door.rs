@@ -2,11 +2,13 @@
 
 use std::sync::{Arc, Mutex};
 
+use futures_util::future::join_all;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::sync::{Semaphore, mpsc};
 use tollgate_types::{
-    ApprovalId, BoxFuture, Call, CallResult, Caller, ClientCapability, Code, Content, Door, End, ErrorObject, Outcome,
-    ProgressUpdate, ToolDefinition, ToolError, Waiting, WaitingKind,
+    ApprovalId, BoxFuture, Call, CallResult, Caller, ClientCapability, Code, Content, Door, End, ErrorObject, LogLevel,
+    LogMessage, Outcome, PeerQuestion, ProgressUpdate, ToolDefinition, ToolError, Waiting, WaitingKind,
 };
 
 /// What happened behind the door.
@@ -42,6 +44,33 @@ pub(crate) fn done(text: &str, structured: Option<Value>) -> End {
     End::Done(CallResult { content: vec![Content::Text(text.to_owned())], structured, ..CallResult::default() })
 }
 
+/// A question with numbers and spaces that must pass as they are.
+fn question(kind: ClientCapability, key: &str) -> PeerQuestion {
+    let params = match kind {
+        ClientCapability::Elicitation => {
+            r#"{ "message" : "Who?", "requestedSchema": {"type":"object","properties":{"n":{"type":"integer","maximum":12345678901234567890123}}} }"#
+        }
+        ClientCapability::Sampling => {
+            r#"{"messages":[{"role":"user","content":{"type":"text","text":"Hi"}}],"maxTokens":50}"#
+        }
+        ClientCapability::Roots => "{}",
+    };
+    let params = RawValue::from_string(params.to_owned()).unwrap();
+    PeerQuestion { kind, key: Some(key.to_owned()), params }
+}
+
+async fn asked(call: &Call, question: PeerQuestion) -> Result<String, String> {
+    let Some(peer) = &call.peer else { return Err("nobody to ask".to_owned()) };
+    peer.ask(question).await.map(|answer| answer.get().to_owned()).map_err(|error| error.to_string())
+}
+
+fn told(answer: Result<String, String>) -> End {
+    match answer {
+        Ok(text) => done(&text, None),
+        Err(text) => End::Failed(ErrorObject::new(Code::ToolError, text)),
+    }
+}
+
 impl Fixture {
     pub(crate) fn new() -> (Arc<Self>, mpsc::Receiver<Event>) {
         Self::with_tools(
@@ -75,6 +104,45 @@ impl Fixture {
         done("let go", None)
     }
 
+    /// What has to do with the client beside the answer.
+    async fn talk(&self, call: &Call) -> End {
+        match call.name.as_str() {
+            "ask" => told(asked(call, question(ClientCapability::Elicitation, "user_name")).await),
+            "ask_and_hold" => {
+                let mut held = Held { id: call.id.as_str().to_owned(), events: Some(&self.events) };
+                self.events.try_send(Event::Held(call.id.as_str().to_owned())).unwrap();
+                let answer = asked(call, question(ClientCapability::Elicitation, "user_name")).await;
+                held.events = None;
+                told(answer)
+            }
+            "ask_all" => {
+                let kinds = [
+                    (ClientCapability::Elicitation, "user_name"),
+                    (ClientCapability::Sampling, "greeting"),
+                    (ClientCapability::Roots, "client_roots"),
+                ];
+                let answers = join_all(kinds.map(|(kind, key)| asked(call, question(kind, key)))).await;
+                done(&format!("{answers:?}"), None)
+            }
+            "ask_twice" => {
+                let first = asked(call, question(ClientCapability::Elicitation, "step1")).await;
+                call.progress.report(ProgressUpdate { progress: 1.0, total: None, message: None });
+                done(
+                    &format!("{first:?} {:?}", asked(call, question(ClientCapability::Elicitation, "step2")).await),
+                    None,
+                )
+            }
+            _ => {
+                for (level, data) in [(LogLevel::Debug, "a"), (LogLevel::Info, "b"), (LogLevel::Error, "c")] {
+                    if let Some(peer) = &call.peer {
+                        peer.log(LogMessage { level, logger: Some("chat".to_owned()), data: json!({ "said": data }) });
+                    }
+                }
+                done("chatted", None)
+            }
+        }
+    }
+
     async fn run(&self, call: &Call) -> End {
         match call.name.as_str() {
             "array" => done("[1]", Some(json!([1]))),
@@ -97,6 +165,7 @@ impl Fixture {
                 }
                 done("stepped", None)
             }
+            "ask" | "ask_and_hold" | "ask_all" | "ask_twice" | "chat" => self.talk(call).await,
             "flood" => {
                 for step in 0..100_000_u32 {
                     call.progress.report(ProgressUpdate { progress: step.into(), total: None, message: None });

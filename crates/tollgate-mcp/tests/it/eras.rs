@@ -25,7 +25,7 @@ async fn the_handshake_takes_what_was_asked_for_or_the_latest() {
         let answer = peer.ask(&bare(1, "initialize", &initialize(asked))).await;
         assert_eq!(
             answer["result"],
-            json!({ "protocolVersion": given, "capabilities": { "tools": {} },
+            json!({ "protocolVersion": given, "capabilities": { "tools": {}, "logging": {} },
                 "serverInfo": { "name": "tollgate", "version": "0.1.0" }, "instructions": "Ask for less." })
         );
     }
@@ -37,7 +37,7 @@ async fn discovery_says_all_that_a_stateless_client_needs() {
     let answer = peer.ask(&modern("d", "server/discover", &json!({}))).await;
     assert_eq!(
         answer["result"],
-        json!({ "resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": { "tools": {} },
+        json!({ "resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": { "tools": {}, "logging": {} },
             "instructions": "Ask for less.", "ttlMs": 60_000, "cacheScope": "private",
             "_meta": { "io.modelcontextprotocol/serverInfo": { "name": "tollgate", "version": "0.1.0" } } })
     );

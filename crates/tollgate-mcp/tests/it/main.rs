@@ -8,6 +8,7 @@
     reason = "a test may stop at the first surprise"
 )]
 
+mod asking;
 mod calls;
 mod door;
 mod eras;

@@ -88,14 +88,17 @@ impl Peer {
         let line = self.from.next_line().await.unwrap()?;
         let message: Value = serde_json::from_str(&line).unwrap();
         assert_eq!(message["jsonrpc"], "2.0", "{line}");
-        if message.get("method").is_some() {
-            schema::check("2026-07-28", "ProgressNotification", &message);
-            schema::check("2025-11-25", "ProgressNotification", &message);
+        if let Some(method) = message["method"].as_str() {
+            for (revision, definition) in schema::sent_as(method) {
+                schema::check(revision, definition, &message);
+            }
         } else if let Some(error) = message.get("error") {
             schema::check("2026-07-28", "Error", error);
         } else {
             let (method, revision) = &self.asked[&message["id"].to_string()];
-            schema::check(revision, schema::result_of(method), &message["result"]);
+            let asks = message["result"]["resultType"] == "input_required";
+            let definition = if asks { "InputRequiredResult" } else { schema::result_of(method) };
+            schema::check(revision, definition, &message["result"]);
         }
         Some(message)
     }

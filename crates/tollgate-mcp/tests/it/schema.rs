@@ -45,6 +45,21 @@ pub(crate) fn result_of(method: &str) -> &'static str {
     }
 }
 
+/// What a request or notification of ours is, in each revision that has it.
+pub(crate) fn sent_as(method: &str) -> &'static [(&'static str, &'static str)] {
+    match method {
+        "notifications/progress" => &[("2026-07-28", "ProgressNotification"), ("2025-11-25", "ProgressNotification")],
+        "notifications/message" => {
+            &[("2026-07-28", "LoggingMessageNotification"), ("2025-11-25", "LoggingMessageNotification")]
+        }
+        "notifications/cancelled" => &[("2025-11-25", "CancelledNotification")],
+        "elicitation/create" => &[("2025-11-25", "ElicitRequest")],
+        "sampling/createMessage" => &[("2025-11-25", "CreateMessageRequest")],
+        "roots/list" => &[("2025-11-25", "ListRootsRequest")],
+        other => panic!("`{other}` is not sent"),
+    }
+}
+
 #[test]
 #[should_panic(expected = "not a CallToolResult of 2026-07-28")]
 fn the_check_itself_finds_what_is_missing() {

@@ -34,7 +34,7 @@ pub(crate) async fn open(
     let Talk { session, to, from } = Talk::begin(&app, &holder)?;
     let first = format!("event: endpoint\ndata: /messages?{SESSION}={session}\n\n");
     let open = app.streams.open(session, holder.name(), to);
-    Ok(sse::response_after(Some(first.into()), from, open))
+    Ok(sse::response_after(vec![first.into()], from, open))
 }
 
 pub(crate) async fn post(

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may stop at the first surprise")]
 
 mod answers;
+mod asking;
 mod entrance;
 mod hidden;
 mod mcp;

@@ -21,6 +21,6 @@ impl Endpoint {
         out: mpsc::Sender<Vec<u8>>,
         stop: CancellationToken,
     ) {
-        stdio::serve_messages(self.conversation(None), door, caller, input, out, stop).await;
+        stdio::serve_messages(self.conversation(None, Arc::default()), door, caller, input, out, stop).await;
     }
 }

@@ -113,8 +113,12 @@ fn decoded(said: &str) -> Option<String> {
 
 /// Whether the answer goes out as a stream: where progress is asked for and can be read, or nothing else can be.
 pub(super) fn wants_stream(headers: &HeaderMap, request: &Request) -> bool {
-    let can_stream = accepts(headers, "text/event-stream");
-    can_stream && (request.progress_token().is_some() || !accepts(headers, "application/json"))
+    can_stream(headers) && (request.progress_token().is_some() || !accepts(headers, "application/json"))
+}
+
+/// Whether the answer may go out as a stream.
+pub(super) fn can_stream(headers: &HeaderMap) -> bool {
+    accepts(headers, "text/event-stream")
 }
 
 /// Whether `Accept` names a media type, itself or by a wildcard. Without one everything is accepted as JSON.

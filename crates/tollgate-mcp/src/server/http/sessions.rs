@@ -9,6 +9,7 @@ use tollgate_types::CancellationToken;
 
 use crate::jsonrpc::{Id, RpcError};
 use crate::server::Peer;
+use crate::server::live::Asked;
 
 /// Sessions of one endpoint.
 const SESSIONS_MAX: usize = 1_024;
@@ -33,6 +34,7 @@ struct Live {
     peer: Peer,
     used: Duration,
     under_way: Vec<(Id, CancellationToken)>,
+    asked: Arc<Asked>,
 }
 
 impl Live {
@@ -64,7 +66,7 @@ impl Sessions {
             };
             sessions.remove(&oldest);
         }
-        let live = Live { owner: owner.to_owned(), peer, used: now, under_way: Vec::new() };
+        let live = Live { owner: owner.to_owned(), peer, used: now, under_way: Vec::new(), asked: Arc::default() };
         sessions.insert(id.clone(), live);
         Ok(id)
     }
@@ -79,6 +81,18 @@ impl Sessions {
         }
         live.used = now;
         Some(live.peer)
+    }
+
+    /// Our questions in a session.
+    pub(super) fn asked(&self, id: &str) -> Option<Arc<Asked>> {
+        self.lock().get(id).map(|live| Arc::clone(&live.asked))
+    }
+
+    /// What is known of a session's client from now on.
+    pub(super) fn learn(&self, id: &str, peer: Peer) {
+        if let Some(live) = self.lock().get_mut(id) {
+            live.peer = peer;
+        }
     }
 
     /// Closes the owner's session and cancels what is under way in it. False when there is none.
@@ -145,7 +159,7 @@ mod tests {
     use crate::server::Revision;
 
     fn peer(revision: Revision) -> Peer {
-        Peer { revision, client: ClientCapabilities::default() }
+        Peer { revision, client: ClientCapabilities::default(), logs: None }
     }
 
     #[test]

@@ -1,0 +1,224 @@
+//! Calls of clients of the stateless era that wait for an answer of their client: nothing can be asked of such a client but
+//! by the result, so the call stands still, the result says what is asked, and the same request comes back with the answers
+//! (MCP 2026-07-28, Multi round-trip requests). The call itself goes on where it is: on the gate's task.
+
+mod peer;
+
+use std::collections::{BTreeMap, HashMap};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+use tokio::sync::mpsc;
+use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::{sleep, timeout};
+use tollgate_types::{Call, Caller, Door, Outcome, limits};
+
+use super::http::fresh_id;
+use super::seal::{Binding, Seal};
+use crate::jsonrpc::RpcError;
+use crate::question;
+pub(super) use peer::ParkingPeer;
+use peer::Put;
+
+/// Calls that wait for their clients, of all clients.
+const PARKED_MAX: usize = 1_024;
+/// The same of one caller.
+const PARKED_BY_ONE_MAX: usize = 64;
+/// Questions that come together are put together.
+const TOGETHER: Duration = Duration::from_millis(25);
+/// How long a call waits for its client.
+const WAIT: Duration = Duration::from_millis(limits::CLIENT_ANSWER_TIMEOUT_MS);
+
+/// The answers that come with a request, by the names of their questions.
+pub(super) type Responses = HashMap<String, Box<RawValue>>;
+
+/// The place where calls wait.
+#[derive(Debug, Default)]
+pub(crate) struct Parking {
+    seal: OnceLock<Seal>,
+    lot: Mutex<Lot>,
+}
+
+#[derive(Debug, Default)]
+struct Lot {
+    parked: HashMap<String, Parked>,
+    /// What ends each wait. A call whose client never comes back is dropped, and so cancelled.
+    timers: JoinSet<()>,
+}
+
+#[derive(Debug)]
+struct Parked {
+    owner: String,
+    passage: Passage,
+    timer: AbortHandle,
+}
+
+/// A call under way whose client can be asked only by its result.
+pub(super) struct Passage {
+    call: Pin<Box<dyn Future<Output = Outcome> + Send>>,
+    peer: Arc<ParkingPeer>,
+    puts: mpsc::Receiver<Put>,
+    open: Vec<Put>,
+}
+
+impl std::fmt::Debug for Passage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Passage").field("open", &self.open).finish_non_exhaustive()
+    }
+}
+
+/// What a client is asked by a result.
+#[derive(Debug)]
+pub(super) struct Asks {
+    /// The questions by their names.
+    pub(super) requests: Box<RawValue>,
+    /// What it is to give back with the answers.
+    pub(super) state: String,
+}
+
+/// Where a call came to.
+pub(super) enum Came {
+    /// Its end.
+    Ended(Box<Outcome>),
+    /// It stands still until its client answers.
+    Asks(Passage),
+}
+
+impl Passage {
+    /// A call that begins.
+    pub(super) fn begin(
+        door: Arc<dyn Door>,
+        caller: Arc<Caller>,
+        call: Call,
+        peer: Arc<ParkingPeer>,
+        puts: mpsc::Receiver<Put>,
+    ) -> Self {
+        let call = call.with_peer(Some(Arc::clone(&peer) as _));
+        let call = Box::pin(async move { door.call(&caller, call).await });
+        Self { call, peer, puts, open: Vec::new() }
+    }
+
+    /// Goes on until the call ends, or asks. Dropping the future cancels the call.
+    pub(super) async fn go(mut self) -> Came {
+        loop {
+            let wait = if self.open.is_empty() { WAIT } else { TOGETHER };
+            tokio::select! {
+                biased;
+                outcome = &mut self.call => return Came::Ended(Box::new(outcome)),
+                put = timeout(wait, self.puts.recv()) => match put {
+                    Ok(Some(put)) => self.admit(put),
+                    Ok(None) | Err(_) => {
+                        self.open.retain(|put| !put.is_taken_back());
+                        if !self.open.is_empty() {
+                            return Came::Asks(self);
+                        }
+                    }
+                },
+            }
+        }
+    }
+
+    /// Takes a question. Two of one name would have one answer.
+    fn admit(&mut self, mut put: Put) {
+        let name = put.key.clone();
+        let mut number = 1;
+        while self.open.iter().any(|other| other.key == put.key) {
+            number += 1;
+            put.key = format!("{name}-{number}");
+        }
+        self.open.push(put);
+    }
+
+    /// What stands in the way of answers.
+    fn misfit(&self, responses: &Responses) -> Option<RpcError> {
+        self.open.iter().find_map(|put| {
+            let why = question::misfit(put.kind, responses.get(&put.key)?)?;
+            Some(RpcError::invalid_params(format_args!("`inputResponses`: the answer to `{}`: {why}", put.key)))
+        })
+    }
+
+    /// Hands answers to whoever waits for them. What nobody asked is left.
+    fn answer(&mut self, mut responses: Responses) {
+        for put in std::mem::take(&mut self.open) {
+            match responses.remove(&put.key) {
+                Some(answer) => put.answer(answer),
+                None => self.open.push(put),
+            }
+        }
+    }
+
+    pub(super) fn peer(&self) -> &ParkingPeer {
+        &self.peer
+    }
+}
+
+impl Parking {
+    fn lot(&self) -> MutexGuard<'_, Lot> {
+        self.lot.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn seal(&self) -> Result<&Seal, RpcError> {
+        if let Some(seal) = self.seal.get() {
+            return Ok(seal);
+        }
+        let seal = Seal::fresh()?;
+        Ok(self.seal.get_or_init(|| seal))
+    }
+
+    /// Lets a call wait, and says what is asked of its client.
+    pub(super) fn park(self: &Arc<Self>, passage: Passage, binding: &Binding, owner: &str) -> Result<Asks, RpcError> {
+        let ticket = fresh_id().ok_or_else(|| RpcError::internal("the system gives no random numbers"))?;
+        let state = self.seal()?.close(&ticket, binding).ok_or_else(|| RpcError::internal("nothing can be sealed"))?;
+        let asks = Asks { requests: requests(&passage)?, state };
+        let mut lot = self.lot();
+        while lot.timers.try_join_next().is_some() {}
+        let own = lot.parked.values().filter(|parked| parked.owner == owner).count();
+        if lot.parked.len() >= PARKED_MAX || own >= PARKED_BY_ONE_MAX {
+            return Err(RpcError::too_many(format_args!("{own} calls of yours wait for answers")));
+        }
+        let (place, lost) = (Arc::downgrade(self), ticket.clone());
+        let timer = lot.timers.spawn(async move {
+            sleep(WAIT).await;
+            let expired = place.upgrade().and_then(|parking| parking.lot().parked.remove(&lost));
+            drop(expired);
+        });
+        lot.parked.insert(ticket, Parked { owner: owner.to_owned(), passage, timer });
+        Ok(asks)
+    }
+
+    /// The call that a state names, with the answers that came for it. It stays where it is if they are none.
+    pub(super) fn resume(&self, state: &str, responses: Responses, binding: &Binding) -> Result<Passage, RpcError> {
+        let unsealed = || RpcError::invalid_params("`requestState` is not what was given for this request");
+        let ticket = self.seal()?.open(state, binding).ok_or_else(unsealed)?;
+        let mut lot = self.lot();
+        let waiting = lot.parked.get(ticket).ok_or_else(|| {
+            RpcError::invalid_params("nothing waits under this `requestState` any more; send the request without it")
+        })?;
+        if let Some(error) = waiting.passage.misfit(&responses) {
+            return Err(error);
+        }
+        let Parked { mut passage, timer, .. } = lot.parked.remove(ticket).ok_or_else(unsealed)?;
+        drop(lot);
+        timer.abort();
+        passage.answer(responses);
+        Ok(passage)
+    }
+}
+
+/// What is asked, by the names of the questions. The parameters stay as they came.
+fn requests(passage: &Passage) -> Result<Box<RawValue>, RpcError> {
+    #[derive(Serialize)]
+    struct Request<'a> {
+        method: &'static str,
+        params: &'a RawValue,
+    }
+    fn request(put: &Put) -> (&str, Request<'_>) {
+        (&put.key, Request { method: question::method(put.kind), params: &put.params })
+    }
+    let requests: BTreeMap<_, _> = passage.open.iter().map(request).collect();
+    serde_json::value::to_raw_value(&requests)
+        .map_err(|_| RpcError::internal("the questions can not be written as JSON"))
+}
