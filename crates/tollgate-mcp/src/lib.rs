@@ -11,6 +11,7 @@ mod question;
 mod server;
 mod stdio;
 pub mod upstream;
+pub mod wire_name;
 
 pub use jsonrpc::Id;
 pub use server::{Action, Answer, Request, Revision, ServerInfo, Session, http};

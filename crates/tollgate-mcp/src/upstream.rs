@@ -8,8 +8,10 @@
 mod config;
 mod definition;
 mod encoded;
+mod entry;
 mod fault;
 mod handshake;
+mod heard;
 mod http;
 mod introduction;
 mod link;

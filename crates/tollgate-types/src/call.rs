@@ -97,6 +97,8 @@ pub enum CallKind {
     /// A completion of an argument of a prompt or a template. It has no entry of its own: it may be asked for where its
     /// prompt or template may.
     Completion,
+    /// To be told when a resource changes: it may be asked for where the resource may be read.
+    Subscription,
     /// A model request that an MCP server asks for.
     Sampling,
     /// A question to the user that an MCP server asks for.
@@ -119,6 +121,7 @@ impl CallKind {
             Self::Template => "template",
             Self::Prompt => "prompt",
             Self::Completion => "completion",
+            Self::Subscription => "subscription",
             Self::Sampling => "sampling",
             Self::Elicitation => "elicitation",
             Self::Roots => "roots",

@@ -45,7 +45,9 @@ fn look(trip: Trip<'_>) -> Option<Found> {
     let exact = executors.get(name);
     let of_kind = |kind| exact.as_ref().filter(|executor| executor.entry.definition.kind == kind).cloned();
     match kind {
-        CallKind::Resource => of_kind(kind).map(Found::whole).or_else(|| of_template(trip)),
+        CallKind::Resource | CallKind::Subscription => {
+            of_kind(CallKind::Resource).map(Found::whole).or_else(|| of_template(trip))
+        }
         CallKind::Completion => of_kind(CallKind::Prompt).or_else(|| of_kind(CallKind::Template)).and_then(completing),
         _ => {
             let executor = of_kind(kind)?;

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use tollgate_catalog::Catalog;
-use tollgate_types::{Annotations, Permission, Risk, Source, SourceKind, ToolDefinition, limits};
+use tollgate_types::{Annotations, Permission, Raw, Risk, Source, SourceKind, ToolDefinition, limits};
 
 use super::config::Rule;
 use super::name;
@@ -62,13 +62,21 @@ struct Hints {
     open_world_hint: Option<bool>,
 }
 
-/// Sorts a list. `repeats_headers`: what the server wants as headers is sent as headers.
+/// Sorts a list of tools. `repeats_headers`: what the server wants as headers is sent as headers.
 pub(super) fn sort(server: &str, rules: &[Rule], raws: &[Box<RawValue>], repeats_headers: bool) -> Sorted {
+    sorted(raws, |raw| read(server, rules, raw, repeats_headers))
+}
+
+/// Why something on a list makes no sense, and what it is where its name does not say that.
+pub(super) type Odd = (Option<String>, String);
+
+/// Sorts a list of what `read` makes sense of.
+pub(super) fn sorted(raws: &[Box<RawValue>], read: impl Fn(&RawValue) -> Result<Known, Odd>) -> Sorted {
     let mut sorted = Sorted::default();
     // The catalog knows best what can be registered; this one is thrown away.
     let catalog = Catalog::new();
     for (index, raw) in raws.iter().enumerate() {
-        let known = read(server, rules, raw, repeats_headers).and_then(|known| {
+        let known = read(raw).and_then(|known| {
             let registered = catalog.register(known.definition.clone());
             registered.map(|_| known).map_err(|error| (None, error.to_string()))
         });
@@ -93,19 +101,42 @@ fn name_of(raw: &RawValue) -> Option<String> {
     Some(named.name.chars().take(NAME_CHARS_SHOWN).flat_map(char::escape_debug).collect())
 }
 
-fn read(
-    server: &str,
-    rules: &[Rule],
-    raw: &RawValue,
-    repeats_headers: bool,
-) -> Result<Known, (Option<String>, String)> {
-    let because = |reason: &str| (None, reason.to_owned());
+/// Whether it can be looked at.
+pub(super) fn bounded(raw: &RawValue) -> Result<(), Odd> {
     if raw.get().len() > TOOL_BYTES_MAX {
-        return Err(because("its definition is larger than 1 MiB"));
+        return Err((None, "its definition is larger than 1 MiB".to_owned()));
     }
     if is_deeper_than(raw.get().as_bytes(), limits::JSON_DEPTH_MAX) {
         return Err((None, format!("its definition is nested deeper than {} levels", limits::JSON_DEPTH_MAX)));
     }
+    Ok(())
+}
+
+/// Where something on a server's list comes from; the digest of all that the server says of it makes it part of the pin.
+pub(super) fn source(server: &str, raw: &RawValue) -> Source {
+    Source {
+        server: Some(server.to_owned()),
+        version: Some(format!("sha256:{}", name::hex(raw.get().as_bytes(), HASH_CHARS))),
+        ..Source::of(SourceKind::Mcp)
+    }
+}
+
+/// What the operator says of it under this name.
+pub(super) fn overridden(definition: &mut ToolDefinition, rules: &[Rule], name: &str) {
+    for rule in rules.iter().filter(|rule| rule.matcher.is_match(name)) {
+        definition.risk = rule.said.risk.unwrap_or(definition.risk);
+        definition.permission = rule.said.permission.unwrap_or(definition.permission);
+        definition.cost = rule.said.cost.clone().or(definition.cost.take());
+        definition.idempotency.repeatable |= rule.said.repeatable;
+        if let Some(description) = &rule.said.description {
+            definition.description.clone_from(description);
+        }
+    }
+}
+
+fn read(server: &str, rules: &[Rule], raw: &RawValue, repeats_headers: bool) -> Result<Known, Odd> {
+    let because = |reason: &str| (None, reason.to_owned());
+    bounded(raw)?;
     let tool: RawTool<'_> = serde_json::from_str(raw.get()).map_err(|error| (None, error.to_string()))?;
     if tool.name.is_empty() {
         return Err(because("its name is empty"));
@@ -122,22 +153,11 @@ fn read(
     };
     definition.output_schema = tool.output_schema.map(value).transpose()?;
     definition.annotations = annotations(tool.annotations);
-    definition.source = Source {
-        server: Some(server.to_owned()),
-        version: Some(format!("sha256:{}", name::hex(raw.get().as_bytes(), HASH_CHARS))),
-        ..Source::of(SourceKind::Mcp)
-    };
+    definition.source = source(server, raw);
+    definition.listing = Some(Raw::from(raw));
     // What a server says of its own harmlessness is a hint for people (MCP, Tools: annotations are untrusted).
     (definition.risk, definition.permission) = (Risk::Dangerous, Permission::Network);
-    for rule in rules.iter().filter(|rule| rule.matcher.is_match(&*tool.name)) {
-        definition.risk = rule.said.risk.unwrap_or(definition.risk);
-        definition.permission = rule.said.permission.unwrap_or(definition.permission);
-        definition.cost = rule.said.cost.clone().or(definition.cost);
-        definition.idempotency.repeatable |= rule.said.repeatable;
-        if let Some(description) = &rule.said.description {
-            definition.description.clone_from(description);
-        }
-    }
+    overridden(&mut definition, rules, &tool.name);
     Ok(Known { definition, remote: tool.name.into_owned(), mirrored })
 }
 

@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::value::RawValue;
-use tokio::sync::Notify;
 use tokio::time::sleep;
 use tollgate_guard::client::{Client, Credentials, Current, Renewal, Request, Response};
 use tollgate_types::{Clock, Progress, ProgressUpdate, limits};
@@ -17,6 +16,7 @@ use super::config::Limits;
 use super::encoded;
 use super::fault::Fault;
 use super::handshake;
+use super::heard::Heard;
 use super::message::{self, Ask, Incoming};
 use super::sse::Events;
 use super::traces::Traces;
@@ -47,7 +47,7 @@ pub(super) struct HttpLink {
     renewing: tokio::sync::Mutex<()>,
     limits: Limits,
     traces: Arc<Traces>,
-    list_changed: Arc<Notify>,
+    heard: Arc<Heard>,
 }
 
 impl fmt::Debug for HttpLink {
@@ -64,10 +64,10 @@ impl HttpLink {
         credentials: Credentials,
         limits: Limits,
         traces: Arc<Traces>,
-        list_changed: Arc<Notify>,
+        heard: Arc<Heard>,
     ) -> Self {
         let (issued, session, renewing) = (AtomicU64::new(0), Mutex::new(None), tokio::sync::Mutex::new(()));
-        Self { client, clock, url, credentials, issued, session, renewing, limits, traces, list_changed }
+        Self { client, clock, url, credentials, issued, session, renewing, limits, traces, heard }
     }
 
     fn session(&self) -> Option<String> {
@@ -305,8 +305,7 @@ impl Reader<'_> {
             Some(Incoming::Response { .. }) => self.link.traces.unknown_id(),
             Some(Incoming::Notification { method, params }) => match &*method {
                 "notifications/progress" => self.step(params),
-                "notifications/tools/list_changed" => self.link.list_changed.notify_one(),
-                _ => {}
+                _ => self.link.heard.take(&method, params),
             },
             // We declared no capability: nothing may be asked of us, and nothing is answered.
             Some(Incoming::Request { .. }) => {}

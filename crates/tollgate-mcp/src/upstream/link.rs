@@ -3,13 +3,14 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::time::timeout;
 use tollgate_types::{CancellationToken, Progress};
 
 use super::fault::Fault;
 use super::http::HttpLink;
-use super::message::{self, Ask};
+use super::message::{self, Ask, Lists};
 use super::stdio::StdioLink;
 use crate::server::Revision;
 
@@ -18,6 +19,37 @@ use crate::server::Revision;
 pub(super) struct Link {
     way: Way,
     agreed: Mutex<Option<Revision>>,
+    offers: Mutex<Offers>,
+}
+
+/// What a server says it has beside tools. Of one that did not say, everything is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Offers {
+    pub(super) resources: bool,
+    pub(super) subscriptions: bool,
+    pub(super) prompts: bool,
+}
+
+impl Offers {
+    const UNSAID: Self = Self { resources: true, subscriptions: true, prompts: true };
+
+    fn of(capabilities: &Value) -> Self {
+        let Value::Object(said) = capabilities else { return Self::UNSAID };
+        let subscriptions = said.get("resources").and_then(|resources| resources.get("subscribe"));
+        Self {
+            resources: said.contains_key("resources"),
+            subscriptions: subscriptions == Some(&Value::Bool(true)),
+            prompts: said.contains_key("prompts"),
+        }
+    }
+
+    pub(super) fn has(self, list: Lists) -> bool {
+        match list {
+            Lists::Tools => true,
+            Lists::Resources | Lists::Templates => self.resources,
+            Lists::Prompts => self.prompts,
+        }
+    }
 }
 
 /// The two ways.
@@ -29,7 +61,7 @@ pub(super) enum Way {
 
 impl Link {
     pub(super) fn new(way: Way) -> Self {
-        Self { way, agreed: Mutex::new(None) }
+        Self { way, agreed: Mutex::new(None), offers: Mutex::new(Offers::UNSAID) }
     }
 
     pub(super) fn is_stdio(&self) -> bool {
@@ -42,6 +74,15 @@ impl Link {
 
     pub(super) fn agree(&self, revision: Revision) {
         *self.agreed.lock().unwrap_or_else(PoisonError::into_inner) = Some(revision);
+    }
+
+    /// What the server said it has, when it was greeted.
+    pub(super) fn offered(&self, capabilities: &Value) {
+        *self.offers.lock().unwrap_or_else(PoisonError::into_inner) = Offers::of(capabilities);
+    }
+
+    pub(super) fn offers(&self) -> Offers {
+        *self.offers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether the server said it speaks the stateless era, after we had stopped waiting for it to say so.

@@ -93,6 +93,38 @@ fn failure(raw: &RawValue) -> RpcFailure {
     RpcFailure { code: failure.code, message: failure.message.chars().take(ERROR_CHARS_MAX).collect(), supported }
 }
 
+/// The lists of a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Lists {
+    Tools,
+    Resources,
+    Templates,
+    Prompts,
+}
+
+impl Lists {
+    pub(super) const ALL: [Self; 4] = [Self::Tools, Self::Resources, Self::Templates, Self::Prompts];
+
+    pub(super) fn method(self) -> &'static str {
+        match self {
+            Self::Tools => "tools/list",
+            Self::Resources => "resources/list",
+            Self::Templates => "resources/templates/list",
+            Self::Prompts => "prompts/list",
+        }
+    }
+
+    /// The member of the answer that holds them, which is also what people call them.
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Tools => "tools",
+            Self::Resources => "resources",
+            Self::Templates => "resourceTemplates",
+            Self::Prompts => "prompts",
+        }
+    }
+}
+
 /// A question to a server.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Ask<'a> {
@@ -102,10 +134,18 @@ pub(super) enum Ask<'a> {
     Initialize,
     /// Whether it is there (the handshake eras).
     Ping,
-    /// To be told of changes (2026-07-28).
-    Listen,
-    /// A page of its tools.
-    List { cursor: Option<&'a str> },
+    /// To be told of changes, those of these resources among them (2026-07-28).
+    Listen { resources: &'a [String] },
+    /// A page of one of its lists.
+    List { what: Lists, cursor: Option<&'a str> },
+    /// A resource.
+    Read { uri: &'a str, trace: Option<&'a TraceContext> },
+    /// A prompt.
+    Prompt { name: &'a str, arguments: &'a Value, trace: Option<&'a TraceContext> },
+    /// What an argument may be; `params` say of what.
+    Complete { params: &'a Value },
+    /// To be told, or not any more, when a resource changes (before 2026-07-28).
+    Subscribe { uri: &'a str, is_on: bool },
     /// To run a tool.
     Call {
         name: &'a str,
@@ -123,8 +163,13 @@ impl<'a> Ask<'a> {
             Self::Discover => "server/discover",
             Self::Initialize => "initialize",
             Self::Ping => "ping",
-            Self::Listen => "subscriptions/listen",
-            Self::List { .. } => "tools/list",
+            Self::Listen { .. } => "subscriptions/listen",
+            Self::List { what, .. } => what.method(),
+            Self::Read { .. } => "resources/read",
+            Self::Prompt { .. } => "prompts/get",
+            Self::Complete { .. } => "completion/complete",
+            Self::Subscribe { is_on: true, .. } => "resources/subscribe",
+            Self::Subscribe { is_on: false, .. } => "resources/unsubscribe",
             Self::Call { .. } => "tools/call",
         }
     }
@@ -132,8 +177,9 @@ impl<'a> Ask<'a> {
     /// What the `Mcp-Name` header repeats.
     pub(super) fn name(self) -> Option<&'a str> {
         match self {
-            Self::Call { name, .. } => Some(name),
-            Self::Discover | Self::Initialize | Self::Ping | Self::Listen | Self::List { .. } => None,
+            Self::Call { name, .. } | Self::Prompt { name, .. } => Some(name),
+            Self::Read { uri, .. } => Some(uri),
+            _ => None,
         }
     }
 
@@ -141,15 +187,15 @@ impl<'a> Ask<'a> {
     pub(super) fn headers(self) -> &'a [(String, String)] {
         match self {
             Self::Call { headers, .. } => headers,
-            Self::Discover | Self::Initialize | Self::Ping | Self::Listen | Self::List { .. } => &[],
+            _ => &[],
         }
     }
 
     /// The place in a trace that goes along.
     pub(super) fn trace(self) -> Option<&'a TraceContext> {
         match self {
-            Self::Call { trace, .. } => trace,
-            Self::Discover | Self::Initialize | Self::Ping | Self::Listen | Self::List { .. } => None,
+            Self::Call { trace, .. } | Self::Read { trace, .. } | Self::Prompt { trace, .. } => trace,
+            _ => None,
         }
     }
 
@@ -158,9 +204,7 @@ impl<'a> Ask<'a> {
         match self {
             Self::Discover => true,
             Self::Initialize => false,
-            Self::Ping | Self::Listen | Self::List { .. } | Self::Call { .. } => {
-                agreed.is_some_and(Revision::is_stateless)
-            }
+            _ => agreed.is_some_and(Revision::is_stateless),
         }
     }
 }
@@ -175,13 +219,18 @@ struct Params<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     cursor: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    uri: Option<&'a str>,
+    /// Members as they are.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    more: Option<&'a Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     protocol_version: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     capabilities: Option<Nothing>,
     #[serde(skip_serializing_if = "Option::is_none")]
     client_info: Option<Implementation>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    notifications: Option<Wanted>,
+    notifications: Option<Wanted<'a>>,
     #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
     meta: Option<Meta<'a>>,
 }
@@ -191,8 +240,12 @@ struct Nothing {}
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Wanted {
+struct Wanted<'a> {
     tools_list_changed: bool,
+    resources_list_changed: bool,
+    prompts_list_changed: bool,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    resource_subscriptions: &'a [String],
 }
 
 #[derive(Serialize)]
@@ -221,6 +274,18 @@ struct Meta<'a> {
     client_info: Option<Implementation>,
 }
 
+impl<'a> Meta<'a> {
+    fn of(number: u64, key: Option<&'a HandedKey>, trace: Option<&'a TraceContext>) -> Self {
+        Self {
+            handed: key.map(|key| (key.name.as_str(), key.value.as_str())).into_iter().collect(),
+            progress_token: Some(number),
+            traceparent: trace.map(TraceContext::traceparent),
+            tracestate: trace.and_then(TraceContext::tracestate),
+            ..Self::default()
+        }
+    }
+}
+
 const SELF: Implementation = Implementation { name: CLIENT_NAME, version: env!("CARGO_PKG_VERSION") };
 
 /// The text of a question, on one line. `id` is raw JSON; `number` is the same as a number, for the progress token.
@@ -233,15 +298,25 @@ pub(super) fn request(id: &str, number: u64, ask: Ask<'_>, agreed: Option<Revisi
             params.capabilities = Some(Nothing {});
             params.client_info = Some(SELF);
         }
-        Ask::Listen => params.notifications = Some(Wanted { tools_list_changed: true }),
-        Ask::List { cursor } => params.cursor = cursor,
+        Ask::Listen { resources } => {
+            params.notifications = Some(Wanted {
+                tools_list_changed: true,
+                resources_list_changed: true,
+                prompts_list_changed: true,
+                resource_subscriptions: resources,
+            });
+        }
+        Ask::List { cursor, .. } => params.cursor = cursor,
+        Ask::Read { uri, trace } => (params.uri, params.meta) = (Some(uri), Some(Meta::of(number, None, trace))),
+        Ask::Prompt { name, arguments, trace } => {
+            (params.name, params.arguments) = (Some(name), Some(arguments));
+            params.meta = Some(Meta::of(number, None, trace));
+        }
+        Ask::Complete { params: asked } => params.more = Some(asked),
+        Ask::Subscribe { uri, .. } => params.uri = Some(uri),
         Ask::Call { name, arguments, key, trace, .. } => {
             (params.name, params.arguments) = (Some(name), Some(arguments));
-            let handed = key.map(|key| (key.name.as_str(), key.value.as_str())).into_iter().collect();
-            let (traceparent, tracestate) =
-                (trace.map(TraceContext::traceparent), trace.and_then(TraceContext::tracestate));
-            let progress_token = Some(number);
-            params.meta = Some(Meta { progress_token, handed, traceparent, tracestate, ..Meta::default() });
+            params.meta = Some(Meta::of(number, key, trace));
         }
     }
     if ask.is_stateless(agreed) {

@@ -20,6 +20,12 @@ pub(super) fn local(server: &str, tool: &str) -> String {
     format!("{}_{hash}", name.get(..kept).unwrap_or(&name))
 }
 
+/// The name of a server's resource, template (`resources`) or prompt (`prompts`) here: as the server has it, behind its
+/// server and its kind.
+pub(super) fn entry(server: &str, group: &str, name: &str) -> String {
+    format!("mcp__{server}__{group}/{name}")
+}
+
 /// The beginning of a SHA-256, in lower-case hexadecimal.
 pub(super) fn hex(bytes: &[u8], chars: usize) -> String {
     let digest = Sha256::digest(bytes);

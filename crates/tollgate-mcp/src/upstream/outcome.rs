@@ -11,6 +11,7 @@ use tollgate_types::{Code, Content, ToolError, ToolOutput, limits};
 
 use super::fault::Fault;
 use crate::jsonrpc::scan::is_deeper_than;
+use crate::wire_name;
 
 /// Blocks of one result.
 const BLOCKS_MAX: usize = 10_000;
@@ -48,6 +49,8 @@ pub(super) fn read(server: &str, result: &RawValue, has_schema: bool) -> Result<
     if is_deeper_than(result.get().as_bytes(), limits::JSON_DEPTH_MAX) {
         return Err(broken(&format!("its result is nested deeper than {} levels", limits::JSON_DEPTH_MAX)));
     }
+    let raw = wire_name::renamed(server, result);
+    let result = raw.value();
     let read: CallResult<'_> =
         serde_json::from_str(result.get()).map_err(|error| broken(&format!("its result can not be read: {error}")))?;
     if read.result_type.as_deref().is_some_and(|kind| kind != "complete") {
@@ -76,7 +79,7 @@ pub(super) fn read(server: &str, result: &RawValue, has_schema: bool) -> Result<
             structured = Some(value.map_err(|error| broken(&format!("its result can not be read: {error}")))?);
         }
     }
-    Ok(ToolOutput { content, structured, raw: None })
+    Ok(ToolOutput { content, structured, raw: Some(raw) })
 }
 
 fn block(raw: &RawValue) -> Result<Content, serde_json::Error> {

@@ -1,6 +1,9 @@
 //! One server and its life: started when it is needed, asked what it can do, asked again when it says that this changed,
 //! and started again when it ends, more slowly each time.
 
+mod lists;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,17 +13,17 @@ use tokio::sync::{Notify, watch};
 use tokio::time::{sleep, timeout};
 use tollgate_guard::client::Client;
 use tollgate_sandbox::Spawn;
-use tollgate_types::{CancellationToken, Clock, Code, Progress, ToolError};
+use tollgate_types::{CancellationToken, Clock, Code, Progress, Tool, ToolError};
 
 use super::config::{Limits, Rule, Start, UpstreamConfig, UpstreamKind};
-use super::definition::{self, Sorted};
+use super::entry::UpstreamEntry;
 use super::fault::Fault;
 use super::handshake::{self, Memory};
+use super::heard::{Heard, OnUpdate};
 use super::http::HttpLink;
 use super::introduction::Introduction;
 use super::link::{Link, Way};
-use super::list::{self, Listing};
-use super::message::Ask;
+use super::message::{Ask, Lists};
 use super::outcome;
 use super::status::{Quarantined, Trouble, UpstreamState, UpstreamStatus};
 use super::stdio::{self, Driver};
@@ -29,9 +32,9 @@ use super::traces::Traces;
 use super::upstreams::OnChange;
 use crate::server::Revision;
 
-/// Changes that come in a burst are asked about once.
-const RELIST_PAUSE: Duration = Duration::from_millis(100);
 const REASON_CHARS_MAX: usize = 1_000;
+/// Resources of one server whose changes are followed.
+const FOLLOWED_MAX: usize = 1_000;
 
 /// One server.
 pub(super) struct Server {
@@ -43,7 +46,9 @@ pub(super) struct Server {
     on_change: OnChange,
     phase: watch::Sender<Phase>,
     wanted: Notify,
-    list_changed: Arc<Notify>,
+    heard: Arc<Heard>,
+    /// The resources whose changes somebody wants to be told.
+    followed: watch::Sender<BTreeSet<String>>,
     traces: Arc<Traces>,
     facts: Mutex<Facts>,
 }
@@ -60,7 +65,8 @@ enum Phase {
 #[derive(Debug, Default)]
 struct Facts {
     tools: Vec<Arc<UpstreamTool>>,
-    quarantined: Vec<Quarantined>,
+    entries: BTreeMap<Lists, Vec<Arc<UpstreamEntry>>>,
+    quarantined: BTreeMap<Lists, Vec<Quarantined>>,
     agreed: Option<Revision>,
     memory: Option<Memory>,
     introduction: Introduction,
@@ -86,6 +92,12 @@ impl From<Fault> for End {
     }
 }
 
+impl Facts {
+    fn names(&self, list: Lists) -> impl Iterator<Item = String> {
+        self.entries.get(&list).into_iter().flatten().map(|entry| entry.known.definition.name.clone())
+    }
+}
+
 impl fmt::Debug for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Server").field("name", &self.config.name).finish_non_exhaustive()
@@ -102,9 +114,10 @@ impl Server {
         on_change: OnChange,
     ) -> Self {
         let (phase, _) = watch::channel(Phase::Idle);
-        let (wanted, list_changed) = (Notify::new(), Arc::new(Notify::new()));
+        let (followed, _) = watch::channel(BTreeSet::new());
+        let (wanted, heard) = (Notify::new(), Arc::new(Heard::default()));
         let (traces, facts) = (Arc::new(Traces::kept_in(config.log.clone())), Mutex::new(Facts::default()));
-        Self { config, rules, limits, clock, client, on_change, phase, wanted, list_changed, traces, facts }
+        Self { config, rules, limits, clock, client, on_change, phase, wanted, heard, followed, traces, facts }
     }
 
     pub(super) fn name(&self) -> &str {
@@ -115,8 +128,46 @@ impl Server {
         self.facts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn tools(&self) -> Vec<Arc<UpstreamTool>> {
-        self.facts().tools.clone()
+    /// Everything that can be called: tools, resources, templates and prompts.
+    pub(super) fn tools(&self) -> Vec<Arc<dyn Tool>> {
+        let facts = self.facts();
+        let tools = facts.tools.iter().map(|tool| Arc::clone(tool) as Arc<dyn Tool>);
+        let entries = facts.entries.values().flatten().map(|entry| Arc::clone(entry) as Arc<dyn Tool>);
+        tools.chain(entries).collect()
+    }
+
+    /// Who is told of resources that change.
+    pub(super) fn tell(&self, on_update: OnUpdate) {
+        self.heard.tell(on_update);
+    }
+
+    /// Asks the server to say when a resource changes. In the stateless era the listening begins anew with it.
+    pub(super) async fn subscribe(&self, uri: &str) -> Result<(), ToolError> {
+        let link = self.link().await?;
+        if !link.offers().subscriptions {
+            let message = format!("the server `{}` does not say when a resource changes", self.config.name);
+            return Err(ToolError { retryable: false, ..ToolError::with_code(Code::UpstreamError, message) });
+        }
+        if self.followed.borrow().len() >= FOLLOWED_MAX {
+            let message = format!("{FOLLOWED_MAX} resources of the server `{}` are followed", self.config.name);
+            return Err(ToolError::with_code(Code::UpstreamError, message));
+        }
+        if !link.agreed().is_some_and(Revision::is_stateless) {
+            let asked = link.ask(Ask::Subscribe { uri, is_on: true }, Progress::none()).await;
+            asked.map_err(|fault| outcome::explain(&self.config.name, &fault))?;
+        }
+        self.followed.send_if_modified(|followed| followed.insert(uri.to_owned()));
+        Ok(())
+    }
+
+    /// Nobody wants to be told of the resource any more.
+    pub(super) async fn unsubscribe(&self, uri: &str) {
+        let was_followed = self.followed.send_if_modified(|followed| followed.remove(uri));
+        let phase = self.phase.borrow().clone();
+        let Phase::Ready(link) = phase else { return };
+        if was_followed && !link.agreed().is_some_and(Revision::is_stateless) {
+            let _ = link.ask_within(self.limits.list, Ask::Subscribe { uri, is_on: false }).await;
+        }
     }
 
     pub(super) fn status(&self) -> UpstreamStatus {
@@ -133,7 +184,9 @@ impl Server {
             state,
             era: facts.agreed.map(Revision::as_str),
             tools: facts.tools.iter().map(|tool| tool.known.definition.name.clone()).collect(),
-            quarantined: facts.quarantined.clone(),
+            resources: [Lists::Resources, Lists::Templates].into_iter().flat_map(|list| facts.names(list)).collect(),
+            prompts: facts.names(Lists::Prompts).collect(),
+            quarantined: facts.quarantined.values().flatten().cloned().collect(),
             introduction: facts.introduction.clone(),
             trouble: facts.trouble,
             last_error: facts.last_error.clone(),
@@ -200,7 +253,7 @@ impl Server {
 
     /// Its tools may be others than it said.
     pub(super) fn list_again(&self) {
-        self.list_changed.notify_one();
+        self.heard.add([Lists::Tools]);
     }
 
     /// Keeps the server alive until told to stop.
@@ -296,20 +349,19 @@ impl Server {
     }
 
     async fn open(&self) -> Result<(Arc<Link>, Driver), Fault> {
-        let (traces, list_changed) = (Arc::clone(&self.traces), Arc::clone(&self.list_changed));
+        let (traces, heard) = (Arc::clone(&self.traces), Arc::clone(&self.heard));
         match &self.config.kind {
             UpstreamKind::Stdio { command, args, env, cwd } => {
                 let mut whole = tollgate_sandbox::base_env();
                 whole.extend(env.iter().map(|(name, value)| (name.clone(), value.expose().to_owned())));
                 let spawn = Spawn { program: command.clone(), args: args.clone(), cwd: cwd.clone(), env: whole };
-                let (link, driver) = stdio::open(spawn, self.limits, traces, list_changed).await?;
+                let (link, driver) = stdio::open(spawn, self.limits, traces, heard).await?;
                 Ok((Arc::new(Link::new(Way::Stdio(link))), driver))
             }
             UpstreamKind::Http { url, headers } => {
                 let (client, clock) = (self.client.clone(), Arc::clone(&self.clock));
                 let close = CancellationToken::new();
-                let http =
-                    HttpLink::new(client, clock, url.clone(), headers.clone(), self.limits, traces, list_changed);
+                let http = HttpLink::new(client, clock, url.clone(), headers.clone(), self.limits, traces, heard);
                 let link = Arc::new(Link::new(Way::Http(Box::new(http), close.clone())));
                 let closing = Arc::clone(&link);
                 let driver = async move {
@@ -329,6 +381,7 @@ impl Server {
             Ok(introduction) => introduction,
             Err(fault) => return self.not_greeted(link, memory, fault),
         };
+        link.offered(&introduction.capabilities);
         if let Err(fault) = self.first_list(link).await {
             return End::Fell(format!("its tools could not be listed: {fault}"), fault.trouble());
         }
@@ -343,17 +396,9 @@ impl Server {
             facts.ready_at = Some(self.clock.monotonic());
         }
         self.phase.send_replace(Phase::Ready(Arc::clone(link)));
-        let is_stateless = agreed.is_some_and(Revision::is_stateless);
-        let listening = async {
-            if is_stateless {
-                // Whatever comes of it: the changes that it brings are heard where they come in.
-                let _ = link.ask(Ask::Listen, Progress::none()).await;
-            }
-            std::future::pending::<()>().await;
-        };
         tokio::select! {
             () = self.relist(link) => {}
-            () = listening => {}
+            () = self.listen(link) => {}
         }
         End::Told
     }
@@ -370,52 +415,27 @@ impl Server {
         fault.into()
     }
 
-    async fn first_list(self: &Arc<Self>, link: &Link) -> Result<(), Fault> {
-        match self.list(link).await {
-            // It answered the probe when we no longer waited. It took the older handshake too, and yet holds to the era
-            // of the first question.
-            Err(Fault::Rpc(_)) if link.discovered_late() => {
-                link.agree(Revision::V2026_07_28);
-                self.list(link).await
+    /// Follows what the server says unasked. Whatever comes of the question: the changes that it brings are heard where
+    /// they come in.
+    async fn listen(&self, link: &Link) {
+        if !link.agreed().is_some_and(Revision::is_stateless) {
+            let followed = self.followed.borrow().clone();
+            for uri in followed {
+                let _ = link.ask_within(self.limits.list, Ask::Subscribe { uri: &uri, is_on: true }).await;
             }
-            listed => listed,
+            return std::future::pending().await;
         }
-    }
-
-    async fn relist(self: &Arc<Self>, link: &Link) {
+        let mut followed = self.followed.subscribe();
         loop {
-            self.list_changed.notified().await;
-            sleep(RELIST_PAUSE).await;
-            if let Err(fault) = self.list(link).await {
-                self.facts().last_error = Some(format!("its tools could not be listed again: {fault}"));
+            let resources: Vec<String> = followed.borrow_and_update().iter().cloned().collect();
+            let listening = async {
+                let _ = link.ask(Ask::Listen { resources: &resources }, Progress::none()).await;
+                std::future::pending::<()>().await;
+            };
+            tokio::select! {
+                changed = followed.changed() => if changed.is_err() { return std::future::pending().await },
+                () = listening => {}
             }
         }
-    }
-
-    async fn list(self: &Arc<Self>, link: &Link) -> Result<(), Fault> {
-        let listed = timeout(self.limits.list, list::list(link)).await;
-        let Listing { tools, cut } = listed.unwrap_or(Err(Fault::TimedOut { ms: self.limits.list.as_millis() }))?;
-        let repeats_headers = !link.is_stdio() && link.agreed().is_some_and(Revision::is_stateless);
-        let Sorted { known, quarantined } = definition::sort(&self.config.name, &self.rules, &tools, repeats_headers);
-        for Quarantined { tool, reason } in &quarantined {
-            tracing::warn!(server = self.config.name, tool, reason, "a tool is set aside");
-        }
-        let tools: Vec<_> =
-            known.into_iter().map(|known| Arc::new(UpstreamTool { known, server: Arc::clone(self) })).collect();
-        let has_changed = {
-            let mut facts = self.facts();
-            let same = facts.tools.iter().map(|tool| &tool.known.definition);
-            let has_changed = !same.eq(tools.iter().map(|tool| &tool.known.definition));
-            if has_changed {
-                facts.tools = tools;
-            }
-            facts.quarantined = quarantined;
-            facts.last_error = cut.or_else(|| facts.last_error.take());
-            has_changed
-        };
-        if has_changed {
-            (self.on_change)(&self.config.name);
-        }
-        Ok(())
     }
 }

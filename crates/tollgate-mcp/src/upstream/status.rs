@@ -74,7 +74,11 @@ pub struct UpstreamStatus {
     pub era: Option<&'static str>,
     /// The tools it gives, by their names here.
     pub tools: Vec<String>,
-    /// The tools that are set aside.
+    /// The resources and templates it gives, by their names here.
+    pub resources: Vec<String>,
+    /// The prompts it gives, by their names here.
+    pub prompts: Vec<String>,
+    /// The tools, resources, templates and prompts that are set aside.
     pub quarantined: Vec<Quarantined>,
     /// What it said of itself when it was greeted last.
     pub introduction: Introduction,

@@ -8,13 +8,14 @@ use std::time::Duration;
 use serde_json::value::RawValue;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::ChildStdin;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tollgate_sandbox::{Child, ChildPipes, Spawn};
 use tollgate_types::{CancellationToken, Progress};
 
 use super::config::Limits;
 use super::fault::Fault;
+use super::heard::Heard;
 use super::message::{self, Ask, Incoming};
 use super::pending::{Pending, Settled};
 use super::traces::Traces;
@@ -43,7 +44,7 @@ struct Shared {
     pending: Pending,
     out: mpsc::Sender<Vec<u8>>,
     traces: Arc<Traces>,
-    list_changed: Arc<Notify>,
+    heard: Arc<Heard>,
 }
 
 /// Reads, writes and watches until the connection ends, and stops the program with all its descendants. Says why it
@@ -55,11 +56,11 @@ pub(super) async fn open(
     spawn: Spawn,
     limits: Limits,
     traces: Arc<Traces>,
-    list_changed: Arc<Notify>,
+    heard: Arc<Heard>,
 ) -> Result<(StdioLink, Driver), Fault> {
     let (child, pipes) = tollgate_sandbox::spawn(spawn).await.map_err(|error| Fault::Unreachable(error.to_string()))?;
     let (out, queue) = mpsc::channel(WRITE_QUEUE_LINES_MAX);
-    let shared = Arc::new(Shared { pending: Pending::default(), out, traces, list_changed });
+    let shared = Arc::new(Shared { pending: Pending::default(), out, traces, heard });
     let close = CancellationToken::new();
     let driver = drive(child, pipes, queue, Arc::clone(&shared), limits, close.clone());
     Ok((StdioLink { shared, close }, Box::pin(driver)))
@@ -224,8 +225,7 @@ impl Shared {
             },
             Incoming::Notification { method, params } => match &*method {
                 "notifications/progress" => self.pending.progress(params),
-                "notifications/tools/list_changed" => self.list_changed.notify_one(),
-                _ => {}
+                _ => self.heard.take(&method, params),
             },
             // A server that asks faster than it reads goes without answers.
             Incoming::Request { id, method } => drop(self.out.try_send(message::reply(id, &method))),

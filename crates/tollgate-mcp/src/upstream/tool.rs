@@ -48,24 +48,33 @@ impl Tool for UpstreamTool {
     }
 
     fn preview(&self, arguments: &Value, _: &Cx) -> Option<String> {
-        let arguments: String = arguments.to_string().chars().take(PREVIEW_CHARS_MAX).collect();
-        let remote = self.known.remote.escape_debug();
-        Some(format!("`{remote}` of the MCP server `{}`\narguments: {arguments}", self.server.name()))
+        Some(preview(&self.known.remote, self.server.name(), arguments))
     }
 
     fn call(&self, arguments: Value, cx: Cx) -> BoxFuture<'_, Result<ToolOutput, ToolError>> {
-        Box::pin(async move {
-            let server = self.server.name();
-            // Whichever ends it, the question is dropped, and the server told so.
-            tokio::select! {
-                answered = timeout(cx.deadline, self.ask(&arguments, &cx)) => answered.unwrap_or_else(|_| {
-                    let message = format!("`{server}`: no answer within {} ms", cx.deadline.as_millis());
-                    Err(ToolError::with_code(Code::Timeout, message))
-                }),
-                () = cx.cancellation.cancelled() => {
-                    Err(ToolError::with_code(Code::Cancelled, format!("`{server}`: cancelled while it ran")))
-                }
-            }
-        })
+        Box::pin(async move { within(self.server.name(), &cx, self.ask(&arguments, &cx)).await })
+    }
+}
+
+/// What a human who is asked sees.
+pub(super) fn preview(remote: &str, server: &str, arguments: &Value) -> String {
+    let arguments: String = arguments.to_string().chars().take(PREVIEW_CHARS_MAX).collect();
+    format!("`{}` of the MCP server `{server}`\narguments: {arguments}", remote.escape_debug())
+}
+
+/// Asks within the call's time. Whichever ends it, the question is dropped, and the server told so.
+pub(super) async fn within<T>(
+    server: &str,
+    cx: &Cx,
+    asking: impl Future<Output = Result<T, ToolError>>,
+) -> Result<T, ToolError> {
+    tokio::select! {
+        answered = timeout(cx.deadline, asking) => answered.unwrap_or_else(|_| {
+            let message = format!("`{server}`: no answer within {} ms", cx.deadline.as_millis());
+            Err(ToolError::with_code(Code::Timeout, message))
+        }),
+        () = cx.cancellation.cancelled() => {
+            Err(ToolError::with_code(Code::Cancelled, format!("`{server}`: cancelled while it ran")))
+        }
     }
 }

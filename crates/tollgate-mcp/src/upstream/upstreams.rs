@@ -99,16 +99,32 @@ impl Upstreams {
         self.servers.values().map(|server| server.status()).collect()
     }
 
-    /// The tools that are known now, of all servers. A server that is down keeps its tools; calls to them are refused
+    /// Who is told of resources that change: by the name of the server and the URI that it has for the resource. The first
+    /// who asks for it is told; it is called on the server's own task and must not block.
+    pub fn on_update(&self, tell: impl Fn(&str, &str) + Send + Sync + 'static) {
+        let tell = Arc::new(tell);
+        for (name, server) in &self.servers {
+            let (name, tell) = (name.clone(), Arc::clone(&tell));
+            server.tell(Arc::new(move |uri: &str| tell(&name, uri)));
+        }
+    }
+
+    /// Nobody wants to be told of changes of this server's resource any more.
+    pub async fn unsubscribe(&self, name: &str, uri: &str) {
+        if let Some(server) = self.servers.get(name) {
+            server.unsubscribe(uri).await;
+        }
+    }
+
+    /// What can be called now, of all servers: tools, resources, templates and prompts. A server that is down keeps its tools; calls to them are refused
     /// until it is back.
     pub fn tools(&self) -> Vec<Arc<dyn Tool>> {
         self.servers.keys().flat_map(|name| self.tools_of(name)).collect()
     }
 
-    /// The tools of one server that are known now.
+    /// The same of one server.
     pub fn tools_of(&self, name: &str) -> Vec<Arc<dyn Tool>> {
-        let tools = self.servers.get(name).map(|server| server.tools()).unwrap_or_default();
-        tools.into_iter().map(|tool| tool as Arc<dyn Tool>).collect()
+        self.servers.get(name).map(|server| server.tools()).unwrap_or_default()
     }
 
     /// Stops every server, and returns when their programs and all descendants are gone.

@@ -1,0 +1,121 @@
+//! What a server has, asked for list by list: what changed takes the place of what was, and what makes no sense is set
+//! aside.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::value::RawValue;
+use tokio::time::{sleep, timeout};
+
+use super::Server;
+use crate::server::Revision;
+use crate::upstream::definition::{self, Sorted};
+use crate::upstream::entry::{self, UpstreamEntry};
+use crate::upstream::fault::Fault;
+use crate::upstream::link::Link;
+use crate::upstream::list::{self, Listing};
+use crate::upstream::message::Lists;
+use crate::upstream::status::Quarantined;
+use crate::upstream::tool::UpstreamTool;
+
+/// Changes that come in a burst are asked about once.
+const RELIST_PAUSE: Duration = Duration::from_millis(100);
+
+impl Server {
+    pub(super) async fn first_list(self: &Arc<Self>, link: &Link) -> Result<(), Fault> {
+        match self.list_tools(link).await {
+            // It answered the probe when we no longer waited. It took the older handshake too, and yet holds to the era
+            // of the first question.
+            Err(Fault::Rpc(_)) if link.discovered_late() => {
+                link.agree(Revision::V2026_07_28);
+                self.list_tools(link).await
+            }
+            listed => listed,
+        }?;
+        // What it says of the rest costs it no tool.
+        for list in Lists::ALL.into_iter().skip(1) {
+            self.list_one(link, list).await;
+        }
+        Ok(())
+    }
+
+    pub(super) async fn relist(self: &Arc<Self>, link: &Link) {
+        loop {
+            self.heard.changed().await;
+            sleep(RELIST_PAUSE).await;
+            for list in self.heard.lists() {
+                self.list_one(link, list).await;
+            }
+        }
+    }
+
+    async fn list_one(self: &Arc<Self>, link: &Link, list: Lists) {
+        let listed =
+            if list == Lists::Tools { self.list_tools(link).await } else { self.list_entries(link, list).await };
+        if let Err(fault) = listed {
+            self.facts().last_error = Some(format!("its {} could not be listed: {fault}", list.as_str()));
+        }
+    }
+
+    async fn whole_list(&self, link: &Link, list: Lists) -> Result<Vec<Box<RawValue>>, Fault> {
+        let listed = timeout(self.limits.list, list::list(link, list)).await;
+        let Listing { items, cut } = listed.unwrap_or(Err(Fault::TimedOut { ms: self.limits.list.as_millis() }))?;
+        let mut facts = self.facts();
+        facts.last_error = cut.or_else(|| facts.last_error.take());
+        Ok(items)
+    }
+
+    fn set_aside(&self, list: Lists, quarantined: Vec<Quarantined>) {
+        for Quarantined { tool, reason } in &quarantined {
+            tracing::warn!(server = self.config.name, tool, reason, "one of its {} is set aside", list.as_str());
+        }
+        self.facts().quarantined.insert(list, quarantined);
+    }
+
+    async fn list_tools(self: &Arc<Self>, link: &Link) -> Result<(), Fault> {
+        let tools = self.whole_list(link, Lists::Tools).await?;
+        let repeats_headers = !link.is_stdio() && link.agreed().is_some_and(Revision::is_stateless);
+        let Sorted { known, quarantined } = definition::sort(&self.config.name, &self.rules, &tools, repeats_headers);
+        self.set_aside(Lists::Tools, quarantined);
+        let tools: Vec<_> =
+            known.into_iter().map(|known| Arc::new(UpstreamTool { known, server: Arc::clone(self) })).collect();
+        let has_changed = {
+            let mut facts = self.facts();
+            let same = facts.tools.iter().map(|tool| &tool.known.definition);
+            let has_changed = !same.eq(tools.iter().map(|tool| &tool.known.definition));
+            if has_changed {
+                facts.tools = tools;
+            }
+            has_changed
+        };
+        if has_changed {
+            (self.on_change)(&self.config.name);
+        }
+        Ok(())
+    }
+
+    async fn list_entries(self: &Arc<Self>, link: &Link, list: Lists) -> Result<(), Fault> {
+        let raws = if link.offers().has(list) { self.whole_list(link, list).await? } else { Vec::new() };
+        let Sorted { known, quarantined } =
+            definition::sorted(&raws, |raw| entry::read(&self.config.name, &self.rules, list, raw));
+        self.set_aside(list, quarantined);
+        let entries: Vec<_> =
+            known.into_iter().map(|known| Arc::new(UpstreamEntry { known, server: Arc::clone(self) })).collect();
+        let has_changed = {
+            let mut facts = self.facts();
+            let old = facts.entries.get(&list).map(Vec::as_slice).unwrap_or_default();
+            let has_changed = !old
+                .iter()
+                .map(|entry| &entry.known.definition)
+                .eq(entries.iter().map(|entry| &entry.known.definition));
+            if has_changed {
+                facts.entries.insert(list, entries);
+            }
+            has_changed
+        };
+        if has_changed {
+            (self.on_change)(&self.config.name);
+        }
+        Ok(())
+    }
+}
