@@ -69,6 +69,16 @@ pub(crate) fn fit(schema: &Value, subset: Subset) -> Result<Fitted<'_>, Refusal>
     }
 }
 
+/// What a schema says under a keyword. It says little: looking at each key costs less than hashing this one.
+fn at<'m>(map: &'m Map<String, Value>, keyword: &str) -> Option<&'m Value> {
+    map.iter().find(|(key, _)| *key == keyword).map(|(_, value)| value)
+}
+
+/// The same, to be changed.
+fn at_mut<'m>(map: &'m mut Map<String, Value>, keyword: &str) -> Option<&'m mut Value> {
+    map.iter_mut().find(|(key, _)| *key == keyword).map(|(_, value)| value)
+}
+
 fn is_deeper_than(value: &Value, depth: usize) -> bool {
     match value {
         Value::Array(items) => depth == 0 || items.iter().any(|item| is_deeper_than(item, depth - 1)),

@@ -66,13 +66,21 @@ impl Default for Lowered {
 /// A tool that is offered.
 struct Offered<'a> {
     definition: &'a ToolDefinition,
-    form: Form<'a>,
+    form: Form,
 }
 
 /// In which form it is.
-enum Form<'a> {
-    Function(Fitted<'a>),
+enum Form {
+    Function(Function),
     Text,
+}
+
+/// A function's schema, printed as soon as it is made: the memory of one serves the next.
+struct Function {
+    schema: Box<RawValue>,
+    has_properties: bool,
+    words: Vec<String>,
+    is_strict: bool,
 }
 
 /// Lowers definitions to the `tools` of a request. A tool that cannot be lowered is left out, one whose schema servers
@@ -126,12 +134,12 @@ pub fn lower(definitions: &[Arc<ToolDefinition>], target: &Target) -> Result<Low
 }
 
 /// The form in which a tool is offered.
-fn form<'a>(
-    definition: &'a ToolDefinition,
+fn form(
+    definition: &ToolDefinition,
     target: &Target,
     budget: &mut StrictBudget,
     notes: &mut Vec<Note>,
-) -> Result<Form<'a>, Refusal> {
+) -> Result<Form, Refusal> {
     if definition.text_input.is_some() && target.takes_text() {
         return Ok(Form::Text);
     }
@@ -139,11 +147,11 @@ fn form<'a>(
     check_keys(target.dialect, schema)?;
     if let Some(subset) = target.strict_subset() {
         match fit::fit(schema, subset).and_then(|fitted| budget.take(fitted)) {
-            Ok(fitted) => return Ok(told(definition, fitted, notes)),
+            Ok(fitted) => return function(definition, fitted, notes),
             Err(refusal) => notes.push(Note::new(definition, Change::NotStrict, refusal)),
         }
     }
-    Ok(told(definition, fit::fit(schema, target.plain_subset())?, notes))
+    function(definition, fit::fit(schema, target.plain_subset())?, notes)
 }
 
 /// Anthropic refuses a whole request for the name of one property, where it stands at the root.
@@ -160,13 +168,16 @@ fn check_keys(dialect: Dialect, schema: &Value) -> Result<(), Refusal> {
     }
 }
 
-fn told<'a>(definition: &ToolDefinition, mut fitted: Fitted<'a>, notes: &mut Vec<Note>) -> Form<'a> {
-    let losses = std::mem::take(&mut fitted.losses);
+fn function(definition: &ToolDefinition, fitted: Fitted<'_>, notes: &mut Vec<Note>) -> Result<Form, Refusal> {
+    let Fitted { schema, words, losses, is_strict, .. } = fitted;
     notes.extend(losses.into_iter().map(|loss| Note::new(definition, Change::Loosened, loss)));
-    Form::Function(fitted)
+    let has_properties = schema.get("properties").and_then(Value::as_object).is_some_and(|all| !all.is_empty());
+    let schema: &Map<String, Value> = &schema;
+    let schema = to_raw_value(schema).map_err(|error| Refusal::new("", error.to_string()))?;
+    Ok(Form::Function(Function { schema, has_properties, words, is_strict }))
 }
 
-impl Form<'_> {
+impl Form {
     fn is_text(&self) -> bool {
         matches!(self, Self::Text)
     }

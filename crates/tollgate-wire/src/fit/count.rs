@@ -85,7 +85,7 @@ impl Size {
 
 /// Visits a narrow schema and all below it, with the number of objects and lists around and at it.
 fn each(map: &Map<String, Value>, around: usize, visit: &mut dyn FnMut(&Map<String, Value>, usize)) {
-    let level = around + usize::from(map.contains_key("properties") || map.contains_key("items"));
+    let level = around + usize::from(map.keys().any(|keyword| matches!(keyword.as_str(), "properties" | "items")));
     visit(map, level);
     for (keyword, value) in map {
         match (keyword.as_str(), value) {

@@ -2,9 +2,11 @@
 
 use serde_json::{Map, Value};
 
+use super::at_mut;
+
 /// Writes a narrow schema with Gemini's words: types in capitals, and null as `nullable`.
 pub(super) fn translate(schema: &mut Map<String, Value>) {
-    if let Some(Value::Array(branches)) = schema.get_mut("anyOf") {
+    if let Some(Value::Array(branches)) = at_mut(schema, "anyOf") {
         let is_null = |branch: &Value| branch.get("type").is_some_and(|kind| kind == "null");
         let before = branches.len();
         branches.retain(|branch| !is_null(branch));
@@ -24,7 +26,7 @@ pub(super) fn translate(schema: &mut Map<String, Value>) {
             return;
         }
     }
-    if let Some(kind) = schema.get_mut("type") {
+    if let Some(kind) = at_mut(schema, "type") {
         let is_null = |kind: &Value| kind == "null";
         let (name, is_nullable) = match &*kind {
             Value::Array(kinds) => (kinds.iter().find(|kind| !is_null(kind)), kinds.iter().any(is_null)),
@@ -36,7 +38,7 @@ pub(super) fn translate(schema: &mut Map<String, Value>) {
             schema.insert("nullable".to_owned(), true.into());
         }
     }
-    if let Some(Value::Array(values)) = schema.get_mut("enum") {
+    if let Some(Value::Array(values)) = at_mut(schema, "enum") {
         values.retain(|value| !value.is_null());
     }
     for (keyword, value) in schema.iter_mut() {

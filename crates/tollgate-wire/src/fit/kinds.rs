@@ -2,6 +2,8 @@
 
 use serde_json::{Map, Value};
 
+use super::at;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Null,
@@ -27,6 +29,11 @@ impl Kind {
             Self::Array => "array",
             Self::Object => "object",
         }
+    }
+
+    /// The kind of this name.
+    pub(super) fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.as_str() == name)
     }
 
     /// The schema of all its values.
@@ -115,8 +122,8 @@ impl FromIterator<Kind> for Kinds {
 
 /// The types that a schema says, or those that its values or its rules are about; none where it says nothing.
 pub(super) fn of(map: &Map<String, Value>) -> Option<Kinds> {
-    let values = map.get("enum").and_then(Value::as_array);
-    let kinds = match (map.get("type").map(said), values) {
+    let values = at(map, "enum").and_then(Value::as_array);
+    let kinds = match (at(map, "type").map(said), values) {
         (Some(said), Some(values)) => said.iter().filter(|kind| values.iter().any(|value| kind.has(value))).collect(),
         (Some(said), None) => said,
         (None, Some(values)) => of_values(values),
@@ -130,10 +137,9 @@ pub(super) fn of(map: &Map<String, Value>) -> Option<Kinds> {
 
 /// The types that `type` names.
 pub(super) fn said(kind: &Value) -> Kinds {
-    let named = |name: &str| Kind::ALL.into_iter().find(|kind| kind.as_str() == name);
     match kind {
-        Value::String(name) => named(name).into_iter().collect(),
-        Value::Array(names) => names.iter().filter_map(Value::as_str).filter_map(named).collect(),
+        Value::String(name) => Kind::named(name).into_iter().collect(),
+        Value::Array(names) => names.iter().filter_map(Value::as_str).filter_map(Kind::named).collect(),
         _ => Kinds::default(),
     }
 }

@@ -16,7 +16,7 @@ use tollgate_types::limits;
 
 use super::count::{self, Counts};
 use super::kinds::{self, Kind};
-use super::{Fitted, Refusal, Subset, gemini, words};
+use super::{Fitted, Refusal, Subset, at, at_mut, gemini, words};
 
 /// What a model reads beside the rules.
 const ANNOTATIONS: &[&str] = &["title", "description", "default", "examples"];
@@ -117,6 +117,7 @@ impl Narrower<'_> {
     fn node(&mut self, schema: &Value) -> Result<Option<Map<String, Value>>, Refusal> {
         self.count()?;
         let map = match schema {
+            Value::Object(map) if self.is_ready(map) => return Ok(Some(map.clone())),
             Value::Object(map) => unwrapped(map),
             Value::Bool(false) => return Ok(None),
             _ => Cow::default(),
@@ -132,7 +133,7 @@ impl Narrower<'_> {
 
     fn read(&mut self, map: Cow<'_, Map<String, Value>>) -> Result<Option<Map<String, Value>>, Refusal> {
         if self.has_references()
-            && let Some(reference) = map.get("$ref")
+            && let Some(reference) = at(&map, "$ref")
         {
             let pointer = self.resolve(reference)?.0;
             let has_rules = map.keys().any(|key| is_rule(key));
@@ -165,7 +166,7 @@ impl Narrower<'_> {
         map: &Map<String, Value>,
         told: &mut Vec<String>,
     ) -> Result<Option<Map<String, Value>>, Refusal> {
-        let values = map.get("enum").and_then(Value::as_array);
+        let values = at(map, "enum").and_then(Value::as_array);
         let Some(all) = kinds::of(map) else { return self.anything().map(Some) };
         let mut fitted: Option<Map<String, Value>> = None;
         let mut others = Vec::new();
@@ -308,10 +309,10 @@ impl About {
             description.push_str(word);
         }
         // Beside a reference nothing may stand.
-        if fitted.contains_key("$ref") && (self.title.is_some() || !description.is_empty()) {
+        if at(&fitted, "$ref").is_some() && (self.title.is_some() || !description.is_empty()) {
             fitted = any_of(vec![fitted]);
         }
-        if let Some(Value::String(inner)) = fitted.get("description") {
+        if let Some(Value::String(inner)) = at(&fitted, "description") {
             description = if description.is_empty() { inner.clone() } else { format!("{description} {inner}") };
         }
         fitted.extend(self.title.map(|title| ("title".to_owned(), title)));
@@ -326,7 +327,7 @@ impl About {
 fn unwrapped(map: &Map<String, Value>) -> Cow<'_, Map<String, Value>> {
     let mut map = Cow::Borrowed(map);
     for _ in 0..limits::JSON_DEPTH_MAX {
-        let Some([Value::Object(only)]) = map.get("allOf").and_then(Value::as_array).map(Vec::as_slice) else { break };
+        let Some([Value::Object(only)]) = at(&map, "allOf").and_then(Value::as_array).map(Vec::as_slice) else { break };
         if map.keys().any(|key| key == "$ref" || key != "allOf" && is_rule(key)) {
             break;
         }
@@ -351,7 +352,7 @@ fn is_rule(keyword: &str) -> bool {
 
 /// Whether a schema is written so that nothing fits.
 fn is_never(map: &Map<String, Value>) -> bool {
-    map.get("not").is_some_and(|not| *not == Value::Bool(true) || not.as_object().is_some_and(Map::is_empty))
+    at(map, "not").is_some_and(|not| *not == Value::Bool(true) || not.as_object().is_some_and(Map::is_empty))
 }
 
 fn any_of(branches: Vec<Map<String, Value>>) -> Map<String, Value> {
@@ -364,14 +365,14 @@ fn nullable(mut schema: Map<String, Value>) -> Map<String, Value> {
     if takes_null(&schema) {
         return schema;
     }
-    if let Some(kind) = schema.get_mut("type") {
+    if let Some(kind) = at_mut(&mut schema, "type") {
         *kind = Value::Array(vec![kind.take(), Kind::Null.as_str().into()]);
-        if let Some(Value::Array(values)) = schema.get_mut("enum") {
+        if let Some(Value::Array(values)) = at_mut(&mut schema, "enum") {
             values.push(Value::Null);
         }
         return schema;
     }
-    if let Some(Value::Array(branches)) = schema.get_mut("anyOf") {
+    if let Some(Value::Array(branches)) = at_mut(&mut schema, "anyOf") {
         branches.push(Kind::Null.schema().into());
         return schema;
     }
@@ -381,10 +382,12 @@ fn nullable(mut schema: Map<String, Value>) -> Map<String, Value> {
 /// Whether null fits a schema that was fitted.
 fn takes_null(schema: &Map<String, Value>) -> bool {
     let is_null = |kind: &Value| kind == Kind::Null.as_str();
-    match (schema.get("type"), schema.get("anyOf")) {
-        (Some(Value::Array(kinds)), _) => kinds.iter().any(is_null),
-        (Some(kind), _) => is_null(kind),
-        (None, Some(Value::Array(branches))) => branches.iter().filter_map(Value::as_object).any(takes_null),
-        _ => false,
+    match at(schema, "type") {
+        Some(Value::Array(kinds)) => kinds.iter().any(is_null),
+        Some(kind) => is_null(kind),
+        None => {
+            let branches = at(schema, "anyOf").and_then(Value::as_array);
+            branches.into_iter().flatten().filter_map(Value::as_object).any(takes_null)
+        }
     }
 }

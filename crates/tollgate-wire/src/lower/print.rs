@@ -3,18 +3,15 @@
 use std::borrow::Cow;
 
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::value::RawValue;
 use tollgate_types::Grammar;
 
 use super::target::{GeminiSchema, Target};
-use super::{Form, Names, Offered};
+use super::{Form, Function, Names, Offered};
 use crate::dialect::Dialect;
-use crate::fit::Fitted;
 
 /// A grammar that only words can tell.
 const GRAMMAR_CHARS_TOLD_MAX: usize = 2_000;
-
-type Schema = Map<String, Value>;
 
 /// The value of `tools`.
 #[derive(Serialize)]
@@ -57,11 +54,11 @@ struct Described<'a> {
     name: Cow<'a, str>,
     description: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    parameters: Option<&'a Schema>,
+    parameters: Option<&'a RawValue>,
     #[serde(rename = "parametersJsonSchema", skip_serializing_if = "Option::is_none")]
-    json_schema: Option<&'a Schema>,
+    json_schema: Option<&'a RawValue>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    input_schema: Option<&'a Schema>,
+    input_schema: Option<&'a RawValue>,
     #[serde(skip_serializing_if = "Option::is_none")]
     strict: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -92,21 +89,21 @@ impl Offered<'_> {
         let grammar = self.definition.text_input.as_ref().and_then(|input| input.grammar.as_ref());
         match &self.form {
             Form::Text => custom(target.dialect, Described { name, description, ..Described::default() }, grammar),
-            Form::Function(fitted) => {
+            Form::Function(own) => {
                 let mut described = Described { name, description, ..Described::default() };
-                for word in fitted.words.iter().cloned().chain(grammar.map(told)) {
+                for word in own.words.iter().cloned().chain(grammar.map(told)) {
                     described.description.push(' ');
                     described.description.push_str(&word);
                 }
-                function(target, described, fitted)
+                function(target, described, own)
             }
         }
     }
 }
 
-fn function<'a>(target: &Target, mut tool: Described<'a>, fitted: &'a Fitted<'_>) -> Tool<'a> {
-    let schema: &Schema = &fitted.schema;
-    let strict = fitted.is_strict.then_some(true);
+fn function<'a>(target: &Target, mut tool: Described<'a>, own: &'a Function) -> Tool<'a> {
+    let schema: &RawValue = &own.schema;
+    let strict = own.is_strict.then_some(true);
     match target.dialect {
         Dialect::Chat => {
             // Compatible servers may not know `strict`: it is said where it holds.
@@ -115,7 +112,7 @@ fn function<'a>(target: &Target, mut tool: Described<'a>, fitted: &'a Fitted<'_>
         }
         Dialect::Responses => {
             // Unsaid, the server tries strictness of its own.
-            let tool = Described { parameters: Some(schema), strict: Some(fitted.is_strict), ..tool };
+            let tool = Described { parameters: Some(schema), strict: Some(own.is_strict), ..tool };
             Tool { kind: Some("function"), flat: Some(tool), ..Tool::default() }
         }
         Dialect::Anthropic => {
@@ -124,7 +121,7 @@ fn function<'a>(target: &Target, mut tool: Described<'a>, fitted: &'a Fitted<'_>
         }
         Dialect::Gemini => {
             // It refuses an object without properties.
-            let schema = Some(schema).filter(|schema| schema.get("properties") != Some(&Value::Object(Map::new())));
+            let schema = own.has_properties.then_some(schema);
             match target.gemini {
                 GeminiSchema::Json => tool.json_schema = schema,
                 GeminiSchema::OpenApi => tool.parameters = schema,

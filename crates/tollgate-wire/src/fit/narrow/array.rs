@@ -1,10 +1,12 @@
 //! Lists.
 
+use std::borrow::Cow;
+
 use serde_json::{Map, Value, json};
 
 use super::Narrower;
 use crate::fit::kinds::Kind;
-use crate::fit::{Refusal, Subset, words};
+use crate::fit::{Refusal, Subset, at, words};
 
 impl Narrower<'_> {
     pub(super) fn array(
@@ -12,10 +14,10 @@ impl Narrower<'_> {
         map: &Map<String, Value>,
         told: &mut Vec<String>,
     ) -> Result<Option<Map<String, Value>>, Refusal> {
-        let items = match (map.get("prefixItems"), map.get("items")) {
-            (Some(Value::Array(places)), rest) => self.places(places, rest, told),
-            (_, Some(items)) => items.clone(),
-            (_, None) => Value::Bool(true),
+        let items = match (at(map, "prefixItems"), at(map, "items")) {
+            (Some(Value::Array(places)), rest) => Cow::Owned(self.places(places, rest, told)),
+            (_, Some(items)) => Cow::Borrowed(items),
+            (_, None) => Cow::Owned(Value::Bool(true)),
         };
         let mut out = Kind::Array.schema();
         let item = self.below("*", |at| at.node(&items))?;

@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::{Narrower, Place, nullable};
 use crate::fit::kinds::Kind;
-use crate::fit::{Refusal, Subset, words};
+use crate::fit::{Refusal, Subset, at, words};
 
 const FREE: &str = "its keys are free";
 
@@ -16,14 +16,14 @@ impl Narrower<'_> {
         place: Place,
     ) -> Result<Option<Map<String, Value>>, Refusal> {
         let required: Vec<&str> =
-            map.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect();
-        let is_empty = map.get("properties").and_then(Value::as_object).is_none_or(Map::is_empty);
-        if is_empty && place == Place::Below && self.subset == Subset::GeminiOpenApi {
+            at(map, "required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect();
+        let described = at(map, "properties").and_then(Value::as_object);
+        if described.is_none_or(Map::is_empty) && place == Place::Below && self.subset == Subset::GeminiOpenApi {
             return Ok(Some(self.written_out(map, told)));
         }
         self.close(map, told)?;
-        let mut properties = Map::new();
-        for (name, schema) in map.get("properties").and_then(Value::as_object).into_iter().flatten() {
+        let mut properties = Map::with_capacity(described.map_or(0, Map::len));
+        for (name, schema) in described.into_iter().flatten() {
             let is_required = required.contains(&name.as_str());
             match self.below(name, |at| at.node(schema))? {
                 Some(fitted) if !is_required && self.subset == Subset::OpenAiStrict => {
@@ -67,17 +67,17 @@ impl Narrower<'_> {
 
     /// Sees to it that the object has no keys but those that are described.
     fn close(&mut self, map: &Map<String, Value>, told: &mut Vec<String>) -> Result<(), Refusal> {
-        let others = map.get("additionalProperties").or_else(|| map.get("unevaluatedProperties"));
+        let others = at(map, "additionalProperties").or_else(|| at(map, "unevaluatedProperties"));
         match others {
             Some(Value::Bool(false)) if self.subset == Subset::GeminiOpenApi => {
                 self.lose("`additionalProperties` is not known there");
             }
             Some(Value::Bool(false)) => {}
-            None if map.contains_key("properties") => {}
+            None if at(map, "properties").is_some() => {}
             Some(Value::Bool(true)) | None => self.open_to(told, "Other keys may be given.".into(), FREE)?,
             Some(rule) => self.open_to(told, words::rule("additionalProperties", rule), FREE)?,
         }
-        let patterns = map.get("patternProperties").filter(|rule| rule.as_object().is_some_and(|map| !map.is_empty()));
+        let patterns = at(map, "patternProperties").filter(|rule| rule.as_object().is_some_and(|map| !map.is_empty()));
         patterns.map_or(Ok(()), |rule| self.open_to(told, words::rule("patternProperties", rule), FREE))
     }
 

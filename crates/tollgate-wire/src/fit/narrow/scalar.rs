@@ -6,12 +6,35 @@ use serde_json::{Map, Value};
 
 use super::Narrower;
 use crate::fit::kinds::Kind;
-use crate::fit::{Subset, words};
+use crate::fit::{Subset, at, words};
 
 /// Formats of texts that OpenAI and Anthropic hold a model to; Anthropic knows `uri` beside them.
 const FORMATS: &[&str] = &["date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"];
 
+const TEXT_LIMITS: &[&str] = &["pattern", "minLength", "maxLength"];
+const NUMBER_LIMITS: &[&str] = &["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"];
+
 impl Narrower<'_> {
+    /// Whether a schema is of one plain type and says nothing that the subset has not, as most do: it stays as it is.
+    pub(super) fn is_ready(&self, map: &Map<String, Value>) -> bool {
+        let said = at(map, "type").and_then(Value::as_str).and_then(Kind::named);
+        let (limits, kind) = match said {
+            Some(Kind::String) => (TEXT_LIMITS, Kind::String),
+            Some(kind @ (Kind::Integer | Kind::Number)) => (NUMBER_LIMITS, kind),
+            Some(Kind::Boolean) => (&[][..], Kind::Boolean),
+            Some(Kind::Null | Kind::Array | Kind::Object) | None => return false,
+        };
+        map.iter().all(|(keyword, value)| match (keyword.as_str(), value) {
+            ("type", _) => true,
+            ("title" | "description", Value::String(text)) => !text.is_empty(),
+            ("format", Value::String(format)) => kind == Kind::String && self.has_format(format),
+            ("enum", Value::Array(values)) => {
+                kind == Kind::String && !values.is_empty() && values.iter().all(Value::is_string)
+            }
+            (keyword, value) => limits.contains(&keyword) && has_limit(self.subset, keyword, value),
+        })
+    }
+
     pub(super) fn scalar(
         &mut self,
         kind: Kind,
@@ -31,7 +54,7 @@ impl Narrower<'_> {
         }
         match kind {
             Kind::String => {
-                self.keep(&["pattern", "minLength", "maxLength"], map, &mut out, told);
+                self.keep(TEXT_LIMITS, map, &mut out, told);
                 self.format(map, &mut out, told);
             }
             Kind::Integer | Kind::Number => self.number(kind, map, &mut out, told),
@@ -46,21 +69,24 @@ impl Narrower<'_> {
             include(&mut map, "exclusiveMinimum", "minimum", |n| n.checked_add(1), i64::max);
             include(&mut map, "exclusiveMaximum", "maximum", |n| n.checked_sub(1), i64::min);
         }
-        self.keep(&["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"], &map, out, told);
+        self.keep(NUMBER_LIMITS, &map, out, told);
     }
 
     fn format(&mut self, map: &Map<String, Value>, out: &mut Map<String, Value>, told: &mut Vec<String>) {
-        let Some(Value::String(format)) = map.get("format") else { return };
-        let is_known = match self.subset {
-            Subset::OpenAiStrict | Subset::Plain => FORMATS.contains(&format.as_str()),
-            Subset::AnthropicStrict => FORMATS.contains(&format.as_str()) || format == "uri",
-            Subset::GeminiOpenApi => format == "date-time",
-        };
-        if is_known {
+        let Some(Value::String(format)) = at(map, "format") else { return };
+        if self.has_format(format) {
             out.insert("format".to_owned(), format.clone().into());
         } else {
             told.push(words::limit("format", &format.clone().into()));
             self.lose(format!("the format `{format}` is not known there"));
+        }
+    }
+
+    fn has_format(&self, format: &str) -> bool {
+        match self.subset {
+            Subset::OpenAiStrict | Subset::Plain => FORMATS.contains(&format),
+            Subset::AnthropicStrict => FORMATS.contains(&format) || format == "uri",
+            Subset::GeminiOpenApi => format == "date-time",
         }
     }
 
