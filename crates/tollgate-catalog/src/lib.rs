@@ -28,6 +28,7 @@ mod register;
 mod registry;
 mod schedule;
 pub mod schema;
+mod search;
 mod template;
 mod text_input;
 
@@ -36,3 +37,4 @@ pub use nearest::{nearest, unknown_tool};
 pub use register::{RegisterError, pin};
 pub use registry::{Catalog, Entry, Resolved};
 pub use schedule::{Lanes, Schedule};
+pub use search::search;

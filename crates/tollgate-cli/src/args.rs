@@ -207,6 +207,9 @@ pub(crate) struct ServeArgs {
     /// Only the tools whose names fit one of these globs
     #[arg(long, value_name = "GLOB,…", value_delimiter = ',')]
     pub(crate) tools: Vec<String>,
+    /// Only the set of this name, `[sets.NAME]`; over HTTP each set has its path, /mcp/NAME
+    #[arg(long, value_name = "NAME", requires = "stdio")]
+    pub(crate) set: Option<String>,
     /// How many threads calls share: 1 answers soonest, more answer more at once
     #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=64))]
     pub(crate) threads: u8,

@@ -1,6 +1,6 @@
 //! What every handler reaches, and the way to each.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -81,6 +81,8 @@ pub(crate) struct App {
     pub(crate) gate: Gate,
     pub(crate) endpoint: Endpoint,
     pub(crate) streams: Arc<Streams>,
+    /// What is served at `/mcp/NAME`.
+    pub(crate) sets: BTreeMap<String, Set>,
     pub(crate) operator: Operator,
     /// Whose signed answers are taken.
     pub(crate) webhook: Option<Arc<Webhook>>,
@@ -103,7 +105,19 @@ pub(crate) struct App {
     conversations: Arc<Semaphore>,
 }
 
+/// What MCP clients reach at one path. A conversation is of the path where it began.
+pub(crate) struct Set {
+    pub(crate) door: Arc<dyn Door>,
+    pub(crate) endpoint: Endpoint,
+}
+
 impl App {
+    /// How many conversations with MCP clients are open.
+    pub(crate) fn sessions(&self) -> usize {
+        let sets = self.sets.values().map(|set| set.endpoint.sessions());
+        self.endpoint.sessions() + sets.sum::<usize>()
+    }
+
     /// A place among what is under way.
     pub(crate) fn place(&self) -> Result<OwnedSemaphorePermit, Problem> {
         let place = Arc::clone(&self.in_flight).try_acquire_owned();
@@ -133,11 +147,14 @@ pub fn router(house: &Tollgate, address: SocketAddr, options: ServeOptions) -> S
     let metrics = Arc::new(Metrics::default());
     house.gate().watched_by(Arc::clone(&metrics) as _);
     let door = options.door.unwrap_or_else(|| house.door());
-    let door = Metered::new(door, Arc::clone(&metrics), house.clock());
+    let metered = Metered::new(door, Arc::clone(&metrics), house.clock());
     let in_flight = Arc::new(Semaphore::new(IN_FLIGHT_MAX));
+    let patient_door = Arc::new(metered.waiting_for(&in_flight));
+    let door: Arc<dyn Door> = Arc::new(metered);
     let app = Arc::new(App {
-        patient_door: Arc::new(door.waiting_for(&in_flight)),
-        door: Arc::new(door),
+        sets: sets(house, &door, &options.info),
+        patient_door,
+        door,
         gate: house.gate().clone(),
         endpoint: Endpoint::new(options.info),
         streams: Arc::default(),
@@ -169,6 +186,7 @@ fn routes(app: &Arc<App>) -> Router {
         .route("/mcp/ws", get(mcp::socket::open))
         .route("/sse", get(mcp::stream::open))
         .route("/messages", post(mcp::stream::post))
+        .route("/mcp/{set}", post(mcp::post).delete(mcp::delete))
         .route("/api/v1/calls", post(rest::call))
         .route("/api/v1/tools", get(rest::tools))
         .route("/api/v1/attempts/{id}/undo", post(rest::undo))
@@ -196,6 +214,14 @@ fn routes(app: &Arc<App>) -> Router {
         .fallback(nothing)
         .layer(from_fn_with_state(Arc::clone(app), entrance::known_host))
         .with_state(Arc::clone(app))
+}
+
+fn sets(house: &Tollgate, door: &Arc<dyn Door>, info: &ServerInfo) -> BTreeMap<String, Set> {
+    let of = |name: &str| {
+        let view = house.view(name, Arc::clone(door))?;
+        Some((name.to_owned(), Set { door: Arc::new(view), endpoint: Endpoint::new(info.clone()) }))
+    };
+    house.sets().filter_map(of).collect()
 }
 
 async fn nothing() -> Problem {

@@ -43,7 +43,7 @@ pub(crate) async fn metrics(State(app): State<Arc<App>>, Extension(holder): Exte
         is_ledger_writable: ledger_state(&app).await.is_ok(),
         is_ledger_signed: app.ledger.checkpoint_failure().is_none(),
         anchors: app.anchors.statuses(),
-        sessions: app.endpoint.sessions(),
+        sessions: app.sessions(),
         reloads: &app.reloads,
         forbidden: holder.is_operator().then(|| app.gate.forbidden_calls()),
         sent: app.webhook.as_ref().map(|webhook| webhook.counts()),

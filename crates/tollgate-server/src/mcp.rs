@@ -1,4 +1,4 @@
-//! `/mcp`: the endpoint's words as HTTP. Every request runs on a task of the server's, so that in the handshake era a
+//! `/mcp` and `/mcp/{set}`: the endpoint's words as HTTP. Every request runs on a task of the server's, so that in the handshake era a
 //! broken connection does not end it; in the stateless era the response's end does.
 
 pub(crate) mod socket;
@@ -10,15 +10,16 @@ use std::time::Duration;
 
 use axum::Extension;
 use axum::body::Body;
-use axum::extract::State;
+use axum::extract::{Path, State};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
-use tollgate::Surface;
 use tollgate::mcp::Answer;
+use tollgate::mcp::http::Endpoint;
 use tollgate::mcp::http::{Reply, Run, SESSION_ID};
+use tollgate::{Door, Surface};
 
 use crate::app::App;
 use crate::entrance::Holder;
@@ -29,12 +30,14 @@ use crate::{body, sse};
 pub(crate) async fn post(
     State(app): State<Arc<App>>,
     Extension(holder): Extension<Holder>,
+    set: Option<Path<String>>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
+    let (door, endpoint) = reached(&app, set)?;
     let body = body::json(&headers, body).await?;
-    match app.endpoint.post(&headers, &body, holder.name(), app.clock.monotonic()) {
-        Reply::Run(run) => answer(&app, &holder, run).await,
+    match endpoint.post(&headers, &body, holder.name(), app.clock.monotonic()) {
+        Reply::Run(run) => answer(&app, door, &holder, run).await,
         reply => Ok(plain(reply)),
     }
 }
@@ -42,16 +45,26 @@ pub(crate) async fn post(
 pub(crate) async fn delete(
     State(app): State<Arc<App>>,
     Extension(holder): Extension<Holder>,
+    set: Option<Path<String>>,
     headers: HeaderMap,
-) -> Response {
-    plain(app.endpoint.delete(&headers, holder.name(), app.clock.monotonic()))
+) -> Result<Response, Problem> {
+    let (_, endpoint) = reached(&app, set)?;
+    Ok(plain(endpoint.delete(&headers, holder.name(), app.clock.monotonic())))
 }
 
-async fn answer(app: &Arc<App>, holder: &Holder, run: Run) -> Result<Response, Problem> {
+/// What is behind a path.
+fn reached(app: &App, set: Option<Path<String>>) -> Result<(&Arc<dyn Door>, &Endpoint), Problem> {
+    let Some(Path(name)) = set else { return Ok((&app.door, &app.endpoint)) };
+    let set =
+        app.sets.get(&name).ok_or_else(|| Problem::not_found("no set has this name").with_hint("docs/sets.md"))?;
+    Ok((&set.door, &set.endpoint))
+}
+
+async fn answer(app: &Arc<App>, door: &Arc<dyn Door>, holder: &Holder, run: Run) -> Result<Response, Problem> {
     let place = app.place()?;
     let mut caller = holder.caller(Surface::McpHttp);
     caller.session.clone_from(&run.session);
-    let (door, caller) = (Arc::clone(&app.door), Arc::new(caller));
+    let (door, caller) = (Arc::clone(door), Arc::new(caller));
     let (is_streamed, can_stream, cancellation) = (run.is_streamed, run.can_stream, run.cancellation.clone());
     let ends_with_response = run.ends_with_response.then(|| cancellation.clone().drop_guard());
     let (out, mut texts) = mpsc::channel(STREAM_QUEUE_MAX);

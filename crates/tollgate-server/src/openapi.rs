@@ -69,6 +69,12 @@ fn call_paths() -> Value {
             "parameters": [query("query", "Only tools in whose name or description this text is.", "string")],
             "responses": responses(&list("tools", &json!({ "type": "object" })), &["400", "401", "403"]),
         } },
+        "/mcp/{set}": { "post": {
+            "summary": "The same for a part of the house, `[sets.NAME]`",
+            "parameters": [{ "name": "set", "in": "path", "required": true, "schema": { "type": "string" } }],
+            "requestBody": { "required": true, "content": content(&json!({ "type": "object" })) },
+            "responses": responses(&json!({ "type": "object" }), &["400", "401", "403", "404", "413", "415", "429"]),
+        } },
         "/mcp": { "post": {
             "summary": "The Model Context Protocol, streamable HTTP",
             "requestBody": { "required": true, "content": content(&json!({ "type": "object" })) },

@@ -20,7 +20,9 @@ use crate::config::{Http, Loaded, Runs, TextOrSecret, ToolConfig};
 use crate::data;
 use crate::model::Summaries;
 use crate::overlay::Overlays;
+use crate::own;
 use crate::servers::{self, Servers};
+use crate::view::Selection;
 use crate::{Error, Tollgate, credentials, sandbox_level, telemetry, webhook};
 
 /// Makes a [`Tollgate`]. Without a word it has the built-in tools, the role `developer` and its data in `.tollgate`.
@@ -126,10 +128,9 @@ impl Builder {
         let key = InstallKey::load(&data_dir)?;
         let redactor = self.loaded.redactor(key.as_bytes())?;
         let (operator, sessions) = desks(&ledger, &store, &self.clock, &redactor);
-        let mut warnings = Vec::new();
-        let heads = ledger.checkpoints();
+        let (mut warnings, heads) = (Vec::new(), ledger.checkpoints());
         let anchors = Anchors::start(&self.loaded, &heads, &self.clock, &redactor, &mut warnings).await?;
-        let Offer { tools, overlays, read_only } =
+        let Offer { tools, overlays, read_only, sets } =
             offer(&self.loaded, self.tools, self.has_builtins, &redactor, &mut warnings).await?;
         let policy = read_policy(&self.loaded, &self.roles, Reading::First).await?;
         let webhook = webhook::configured(&self.loaded, &store, &self.clock, &redactor, &mut warnings).await?;
@@ -174,6 +175,7 @@ impl Builder {
             loaded,
             roles,
             data_dir,
+            sets,
             warnings,
             reloads,
         })
@@ -204,6 +206,7 @@ struct Offer {
     overlays: Overlays,
     /// Files that its tools are made of.
     read_only: Vec<PathBuf>,
+    sets: Arc<BTreeMap<String, Selection>>,
 }
 
 async fn offer(
@@ -213,7 +216,9 @@ async fn offer(
     redactor: &Redactor,
     warnings: &mut Vec<String>,
 ) -> Result<Offer, Error> {
+    let sets = Arc::new(loaded.sets()?);
     if has_builtins {
+        tools.extend(own::tools(&sets));
         tools.extend(tollgate_tools::base(data::options(loaded, redactor, warnings).await?));
         tools.push(tollgate_tools::restore_file());
     }
@@ -221,10 +226,11 @@ async fn offer(
     let overlays = Overlays::read(loaded)?;
     let names: Vec<String> = tools.iter().map(|tool| tool.definition().name).collect();
     warnings.extend(overlays.idle(&names).into_iter().chain(loaded.idle_budgets(&names)));
+    warnings.extend(loaded.idle_bindings(&names));
     let tools = tools.into_iter().map(|tool| overlays.apply(tool)).collect::<Result<Vec<_>, _>>()?;
     let definitions: Vec<_> = tools.iter().map(|tool| tool.definition()).collect();
     warnings.extend(loaded.idle_sources(&definitions));
-    Ok(Offer { tools, overlays, read_only })
+    Ok(Offer { tools, overlays, read_only, sets })
 }
 
 /// How the ledger is opened.

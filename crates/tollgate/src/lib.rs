@@ -44,11 +44,12 @@ mod data;
 mod error;
 mod model;
 mod overlay;
+mod own;
 mod reloads;
 mod servers;
-mod subset;
 mod telemetry;
 mod tollgate;
+mod view;
 mod webhook;
 
 pub use anchor::{AnchorStatus, AnchorWatch, read_anchor};
@@ -56,7 +57,6 @@ pub use builder::Builder;
 pub use error::Error;
 pub use jiff::Timestamp;
 pub use reloads::Reloads;
-pub use subset::Subset;
 pub use tollgate::Tollgate;
 pub use tollgate_agent as agent;
 pub use tollgate_catalog::{Catalog, Lanes, Schedule};
@@ -79,6 +79,7 @@ pub use tollgate_types::*;
 pub use tollgate_webhook as webhooks;
 pub use tollgate_wire as wire;
 pub use tollgate_wire::ToolChoice;
+pub use view::{Selection, View};
 
 /// The isolation of what runs on this machine, as every record says it.
 pub fn sandbox_level() -> &'static str {

@@ -1,5 +1,6 @@
 //! The whole house behind one name.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +23,8 @@ use crate::builder::{Reading, read_policy};
 use crate::config::Loaded;
 use crate::model;
 use crate::servers::{CALL_WAIT, Servers};
-use crate::{Builder, Error, Reloads};
+use crate::view::Selection;
+use crate::{Builder, Error, Reloads, View};
 
 /// A gate with its tools, its ledger and its operator's desk.
 pub struct Tollgate {
@@ -40,6 +42,7 @@ pub struct Tollgate {
     /// The roles that do not come from the configuration.
     pub(crate) roles: Vec<Role>,
     pub(crate) data_dir: PathBuf,
+    pub(crate) sets: Arc<BTreeMap<String, Selection>>,
     pub(crate) warnings: Vec<String>,
     pub(crate) reloads: Arc<Reloads>,
 }
@@ -162,6 +165,17 @@ impl Tollgate {
     /// The way in, for surfaces.
     pub fn door(&self) -> Arc<dyn Door> {
         Arc::new(self.gate.clone())
+    }
+
+    /// The names of the `[sets.NAME]`.
+    pub fn sets(&self) -> impl Iterator<Item = &str> {
+        self.sets.keys().map(String::as_str)
+    }
+
+    /// What the set of this name shows of `door`, if there is such a set.
+    pub fn view(&self, set: &str, door: Arc<dyn Door>) -> Option<View> {
+        let selection = self.sets.get(set)?.clone();
+        Some(View::new(door, selection).in_language(self.language()))
     }
 
     /// Reads roles and rules again, and decides by them from now on; nothing else of the configuration is read again.

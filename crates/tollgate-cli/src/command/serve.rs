@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tollgate::config::Loaded;
 use tollgate::mcp::{ServerInfo, serve_stdio};
-use tollgate::{CancellationToken, Door, Surface, Tollgate, uuid_v7};
+use tollgate::{CancellationToken, Door, Selection, Surface, Tollgate, View, uuid_v7};
 use tollgate_server::keys::{self, FirstKeys};
 use tollgate_server::{Bound, ServeError, ServeOptions};
 
@@ -37,13 +37,27 @@ fn info() -> ServerInfo {
     }
 }
 
-/// The house's door, or one to the tools that `--tools` names.
+/// The house's door, or one to the set that `--set` names, or to the tools that `--tools` names.
 fn door(house: &Tollgate, args: &ServeArgs) -> Result<Arc<dyn Door>, Failure> {
+    let door = match &args.set {
+        Some(set) => house.view(set, house.door()).map(|view| Arc::new(view) as _).ok_or_else(|| no_set(house, set))?,
+        None => house.door(),
+    };
     if args.tools.is_empty() {
-        return Ok(house.door());
+        return Ok(door);
     }
-    let some = tollgate::Subset::new(house.door(), &args.tools).map_err(Failure::usage)?;
-    Ok(Arc::new(some.in_language(house.language())))
+    let some = Selection::of_tools(&args.tools).map_err(Failure::usage)?;
+    Ok(Arc::new(View::new(door, some).in_language(house.language())))
+}
+
+fn no_set(house: &Tollgate, set: &str) -> Failure {
+    let names: Vec<&str> = house.sets().collect();
+    let hint = if names.is_empty() {
+        "add [sets.NAME]: docs/sets.md".into()
+    } else {
+        format!("there is {}", names.join(", "))
+    };
+    Failure::usage(format!("no set is named `{set}`")).hint(&hint)
 }
 
 async fn stdio(global: &Global, args: &ServeArgs) -> Result<u8, Failure> {
@@ -140,8 +154,9 @@ fn introduce(global: &Global, bound: &Bound, house: &Tollgate, first: Option<&Fi
         return;
     }
     let url = format!("http://{}", bound.address());
+    let sets: String = house.sets().map(|set| format!(" · /mcp/{set}")).collect();
     output::err(&format!(
-        "  MCP      {url}/mcp\n  REST     {url}/api/v1/calls · tools · approvals · audit · events\n  \
+        "  MCP      {url}/mcp{sets}\n  REST     {url}/api/v1/calls · tools · approvals · audit · events\n  \
          health   {url}/healthz · /readyz · /metrics · /openapi.json\n"
     ));
     let key = match first {

@@ -103,6 +103,31 @@ fn a_subset_is_all_there_is() {
 }
 
 #[test]
+fn a_set_is_served_and_one_that_is_not_there_is_named() {
+    let shop = Shop::with(
+        "[sets.sums]\ntools = [\"calc*\"]\nbind = { calculate = { expression = \"6*7\" } }\n[sets.files]\ntools = [\"*_file*\"]\n",
+    );
+    let mut session = Session::new(&shop, &["serve", "--stdio", "--set", "sums"]);
+    let listed = session.ask("tools/list", modern(json!({})));
+    let tools = listed["result"]["tools"].as_array().unwrap();
+    assert_eq!((tools.len(), &tools[0]["inputSchema"]["properties"]), (2, &json!({})));
+    let told = session.ask("tools/call", modern(json!({"name": "calculate", "arguments": {}})));
+    assert_eq!(told["result"]["content"][0]["text"], "42");
+    let refused = session.ask("tools/call", modern(json!({"name": "list_files", "arguments": {}})));
+    assert_eq!(refused["result"]["structuredContent"]["error"], "unknown_tool");
+    assert_eq!(session.end(), 0);
+    let absent = shop.tollgate(&["serve", "--stdio", "--set", "summs"]);
+    assert_eq!(absent.code, 2);
+    assert!(
+        absent.stderr.contains("no set is named `summs`") && absent.stderr.contains("there is files, sums"),
+        "{}",
+        absent.stderr
+    );
+    let bare = shop.tollgate(&["serve", "--set", "sums"]);
+    assert!(bare.code == 2 && bare.stderr.contains("--stdio"), "{}", bare.stderr);
+}
+
+#[test]
 fn the_start_says_that_nothing_is_isolated() {
     let shop = Shop::bare();
     let child = shop.start(&["serve", "--stdio"]);

@@ -9,6 +9,7 @@ mod hidden;
 mod mcp;
 mod rest;
 mod serving;
+mod sets;
 mod threats;
 mod undo;
 mod watched;

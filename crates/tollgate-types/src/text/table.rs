@@ -53,6 +53,13 @@ texts! {
     MisfitMany = InvalidArguments, "the arguments do not fit `{tool}`: {first} (and {more} more)",
         "correct what `details` names and ask again",
         "参数不符合 `{tool}` 的要求：{first}（另有 {more} 处）", "请按 `details` 所列更正后再次调用";
+    /// An argument that is not the asker's to give.
+    Bound = InvalidArguments, "`{argument}` is set already, and is not yours to give", "ask again without `{argument}`",
+        "参数 `{argument}` 已被固定，不可再给出", "请去掉 `{argument}` 后再次调用";
+    /// What the operator set does not fit.
+    BoundMisfit = InvalidArguments, "what is set here for `{tool}` does not fit it",
+        "tell the operator: `bind` in the configuration must fit the tool's arguments",
+        "为 `{tool}` 固定的参数不符合该工具的要求", "请告知管理员：配置中的 `bind` 须符合工具的参数";
     /// The argument that is the key is none.
     NoKey = InvalidArguments, "{first}", "give it a value of its own and ask again", "{first}", "请为它给出一个值后再次调用";
     /// The key that was given is none.

@@ -16,6 +16,7 @@ mod resilience;
 mod results;
 mod run;
 mod secret;
+mod sets;
 mod telemetry;
 
 use std::collections::BTreeMap;
@@ -40,6 +41,7 @@ pub use redact::{Redact, RedactExamples, RedactProfile, RedactRule};
 pub use results::Results;
 pub use run::{Compaction, Run};
 pub use secret::{SecretSource, TextOrSecret};
+pub use sets::Set;
 pub use telemetry::{Level, Logs, Telemetry};
 
 /// The whole file.
@@ -115,6 +117,9 @@ pub struct Config {
     /// MCP servers that Tollgate calls.
     #[schemars(with = "BTreeMap<String, McpServer>")]
     pub mcp: BTreeMap<String, Spanned<McpServer>>,
+    /// Parts of all that, as some clients are to see them.
+    #[schemars(with = "BTreeMap<String, Set>")]
+    pub sets: BTreeMap<String, Spanned<Set>>,
 }
 
 impl Default for Config {
@@ -146,6 +151,7 @@ impl Default for Config {
             tool: Vec::new(),
             tools: BTreeMap::new(),
             mcp: BTreeMap::new(),
+            sets: BTreeMap::new(),
         }
     }
 }
@@ -337,6 +343,7 @@ impl Loaded {
         loaded.roles()?;
         loaded.config.mcp.iter().try_for_each(|(name, server)| loaded.mcp_kind(name, server).map(drop))?;
         loaded.config.databases.iter().try_for_each(|(name, base)| loaded.database_kind(name, base).map(drop))?;
+        loaded.sets()?;
         loaded.search_url()?;
         loaded.webhook()?;
         loaded.telemetry()?;

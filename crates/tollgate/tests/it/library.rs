@@ -185,7 +185,8 @@ async fn what_does_not_fit_together_is_named_by_its_line() {
 async fn a_subset_of_the_tools() {
     let folder = tempfile::tempdir().unwrap();
     let gate = Tollgate::builder().workspace(folder.path()).data_dir(folder.path().join("data")).build().await.unwrap();
-    let some = tollgate::Subset::new(gate.door(), &["calc*".to_owned()]).unwrap();
+    let calculations = tollgate::Selection::of_tools(&["calc*".to_owned()]).unwrap();
+    let some = tollgate::View::new(gate.door(), calculations);
     assert_eq!(some.list(&alice()).await.len(), 1);
     let outcome = some.call(&alice(), Call::tool("list_files", json!({}))).await;
     assert_eq!(outcome.code(), Some(Code::UnknownTool));
@@ -193,5 +194,5 @@ async fn a_subset_of_the_tools() {
         tollgate::ledger::attempt_records(gate.data_dir(), outcome.attempt.as_ref().unwrap().as_str()).unwrap();
     assert_eq!(records.last().unwrap().code(), Some("forbidden"), "the ledger knows better");
     assert_eq!(some.call(&alice(), Call::tool("calculate", json!({"expression": "1+1"}))).await.model_text(), "2");
-    assert!(tollgate::Subset::new(gate.door(), &["[".to_owned()]).is_err());
+    assert!(tollgate::Selection::of_tools(&["[".to_owned()]).is_err());
 }

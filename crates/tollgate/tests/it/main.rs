@@ -19,4 +19,5 @@ mod laws;
 mod library;
 mod results;
 mod retention;
+mod sets;
 mod threats;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
-use tollgate::{Caller, Code, Door, Outcome, Permission, Risk, Subset, Surface, ToolDefinition};
+use tollgate::{Caller, Code, Door, Outcome, Permission, Risk, Selection, Surface, ToolDefinition, View};
 use tollgate_testkit::reference::any::{self, Step, Story, at};
 use tollgate_testkit::reference::{Arguments, Asked, House, State, listed, registered};
 
@@ -77,7 +77,7 @@ async fn a_door_to_some_tools_says_nothing_of_the_others() {
     let names = ["calc_sum", "calc_sums", "make_sum", "read_sum"];
     let mut plan = House { tools: names.iter().map(|name| tool(name)).collect(), ..House::default() };
     let world = World::new(&mut plan).await;
-    let some = Subset::new(world.house.door(), &["calc_s*".to_owned(), "x*".to_owned()]).unwrap();
+    let some = View::new(world.house.door(), Selection::of_tools(&["calc_s*".to_owned(), "x*".to_owned()]).unwrap());
     let ada = Caller::new("ada", "developer", Surface::Library);
     let said = async |name: &str| {
         let asked = Asked { caller: ada.clone(), name: name.into(), arguments: Arguments::Missing };
