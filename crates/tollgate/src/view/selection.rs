@@ -85,7 +85,9 @@ impl Selection {
         match kind {
             CallKind::Tool => self.shows_tool(name),
             CallKind::Prompt => self.is_of_server(name) && is_prompt(),
-            CallKind::Resource | CallKind::Template => self.is_of_server(name) && is_resource(),
+            CallKind::Resource | CallKind::Template | CallKind::Subscription => {
+                self.is_of_server(name) && is_resource()
+            }
             // It goes where its prompt or template goes.
             CallKind::Completion => self.is_of_server(name) && (is_prompt() || is_resource()),
             // Servers ask for these, and no client.
