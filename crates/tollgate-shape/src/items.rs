@@ -78,39 +78,46 @@ pub(crate) fn longest_list(value: &Value) -> Option<List<'_>> {
     }
 }
 
-/// Takes items off the longest list of a value, within `listing`, until the value fits.
+/// What is left of a value when its longest list gives up items, within `listing`, until the rest fits; none where nothing
+/// has to go. What goes is not read further than the limits reach.
 ///
 /// ```
 /// use serde_json::json;
 /// use tollgate_shape::{Limits, Listing, cut_value};
 ///
 /// let listing = Listing { head: Some(1), tail: Some(1), most: None };
-/// let cut = cut_value(json!({"rows": [1, 2, 3, 4]}), &Limits::chars(100), listing).unwrap();
+/// let cut = cut_value(&json!({"rows": [1, 2, 3, 4]}), &Limits::chars(100), listing).unwrap();
 /// assert_eq!((cut.value, cut.shown, cut.total), (json!({"rows": [1, 4]}), 2, 4));
 /// ```
-///
-/// # Errors
-/// The value itself, when nothing has to go.
-pub fn cut_value(mut value: Value, limits: &Limits, listing: Listing) -> Result<ItemCut, Value> {
-    let Some(List { key, items }) = longest_list(&value) else {
-        let fits = limits.hold_json(&value);
-        let whole = |value| ItemCut { value, shown: 1, shown_of_end: 0, total: 1, key: None, fits };
-        return if fits { Err(value) } else { Ok(whole(value)) };
+pub fn cut_value(value: &Value, limits: &Limits, listing: Listing) -> Option<ItemCut> {
+    let Some(List { key, items }) = longest_list(value) else {
+        let whole = || ItemCut { value: value.clone(), shown: 1, shown_of_end: 0, total: 1, key: None, fits: false };
+        return (!limits.hold_json(value)).then(whole);
     };
-    let (key, total) = (key.map(str::to_owned), items.len());
+    let total = items.len();
     let (head, tail) = listing.ends(total);
-    if head + tail >= total && limits.hold_json(&value) {
-        return Err(value);
+    if head + tail >= total && limits.hold_json(value) {
+        return None;
     }
-    let room = limits.minus(frame_of(&value, key.as_deref()));
+    let room = limits.minus(frame_of(value, key));
     let (ending, used) = fitting(items.iter().rev().take(tail), &room.half());
     let (beginning, _) = fitting(items.iter().take(head), &room.minus(used));
-    if let Some(items) = list_mut(&mut value, key.as_deref()) {
-        // What goes is dropped, what stays is moved once.
-        drop(items.drain(beginning.min(items.len())..items.len() - ending));
-    }
+    let ends = items.iter().take(beginning).chain(items.iter().skip(total - ending));
+    let value = with_list(value, key, ends.cloned().collect());
     let fits = limits.hold_json(&value);
-    Ok(ItemCut { value, shown: beginning + ending, shown_of_end: ending, total, key, fits })
+    let key = key.map(str::to_owned);
+    Some(ItemCut { value, shown: beginning + ending, shown_of_end: ending, total, key, fits })
+}
+
+/// A value with another list in the place of the one under `key`.
+fn with_list(value: &Value, key: Option<&str>, list: Value) -> Value {
+    let Some(map) = value.as_object() else { return list };
+    let mut list = Some(list);
+    let members = map.iter().map(|(name, value)| {
+        let member = if Some(name.as_str()) == key { list.take() } else { None };
+        (name.clone(), member.unwrap_or_else(|| value.clone()))
+    });
+    Value::Object(members.collect())
 }
 
 /// How many items fit, and what they take.
@@ -140,13 +147,6 @@ fn frame_of(value: &Value, key: Option<&str>) -> Usage {
     others.fold(frame, |sum, (other, value)| sum.plus(name(other)).plus(usage_of_item(value)).plus(Usage::ascii(1)))
 }
 
-fn list_mut<'a>(value: &'a mut Value, key: Option<&str>) -> Option<&'a mut Vec<Value>> {
-    match key {
-        None => value.as_array_mut(),
-        Some(key) => value.get_mut(key)?.as_array_mut(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -157,14 +157,14 @@ mod tests {
     #[test]
     fn the_longest_list_gives_up_its_items() {
         let value = json!({"rows": (0..100).collect::<Vec<_>>(), "columns": ["n"]});
-        let cut = cut_value(value, &Limits::chars(100), Listing::default()).unwrap();
+        let cut = cut_value(&value, &Limits::chars(100), Listing::default()).unwrap();
         assert_eq!((cut.total, cut.key.as_deref(), cut.fits), (100, Some("rows"), true));
         assert!(cut.shown > 10 && cut.shown < 100);
         assert_eq!(cut.value["columns"], json!(["n"]));
-        assert_eq!(cut_value(json!([1]), &Limits::chars(3), Listing::default()), Err(json!([1])));
-        let long = cut_value(json!("x".repeat(200)), &Limits::chars(100), Listing::default()).unwrap();
+        assert_eq!(cut_value(&json!([1]), &Limits::chars(3), Listing::default()), None);
+        let long = cut_value(&json!("x".repeat(200)), &Limits::chars(100), Listing::default()).unwrap();
         assert!(!long.fits);
-        let item = cut_value(json!(["x".repeat(200)]), &Limits::chars(100), Listing::default()).unwrap();
+        let item = cut_value(&json!(["x".repeat(200)]), &Limits::chars(100), Listing::default()).unwrap();
         assert_eq!((item.value, item.shown, item.fits), (json!([]), 0, true));
     }
 
@@ -192,9 +192,9 @@ mod tests {
         ) {
             let limits = Limits { chars, bytes: usize::MAX, tokens: Some(tokens) };
             let listing = Listing { head, tail, most };
-            match cut_value(json!(items), &limits, listing) {
-                Err(whole) => prop_assert!(whole == json!(items) && limits.hold(usage_of_json(&whole))),
-                Ok(cut) => {
+            match cut_value(&json!(items), &limits, listing) {
+                None => prop_assert!(limits.hold(usage_of_json(&json!(items)))),
+                Some(cut) => {
                     let shown: Vec<String> = serde_json::from_value(cut.value.clone()).unwrap();
                     let (first, last) = shown.split_at(cut.shown - cut.shown_of_end);
                     prop_assert!(items.starts_with(first) && items.ends_with(last));

@@ -121,13 +121,13 @@ fn part(view: &View, limits: &Limits, output: &Output) -> Option<Part> {
         if limits.hold_text(&text) && listing.is_open() {
             return None;
         }
-        match cut_value(source.value.clone(), limits, listing) {
-            Err(_) if limits.hold_text(&text) => return None,
-            Ok(cut) if cut.fits && limits.hold_text(&source.written.text(&cut.value)) => {
+        match cut_value(&source.value, limits, listing) {
+            None if limits.hold_text(&text) => return None,
+            Some(cut) if cut.fits && limits.hold_text(&source.written.text(&cut.value)) => {
                 return Some(items_part(source, cut));
             }
             // One thing that is too long, or a table wider than its value.
-            Ok(_) | Err(_) => {}
+            Some(_) | None => {}
         }
     }
     let listing = Listing { most: None, ..listing };
@@ -194,9 +194,9 @@ fn narrowed(value: Value, limits: &Limits, definition: &ToolDefinition) -> Optio
     let output = &definition.output;
     let has_promise = definition.output_schema.is_some() && !output.changes_value();
     let listing = Listing { head: output.head, tail: output.tail, most: output.max_items };
-    match cut_value(value, limits, listing) {
-        Err(whole) => Some(whole),
-        Ok(cut) => (cut.fits || has_promise).then_some(cut.value),
+    match cut_value(&value, limits, listing) {
+        None => Some(value),
+        Some(cut) => (cut.fits || has_promise).then_some(cut.value),
     }
 }
 
