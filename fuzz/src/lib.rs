@@ -9,35 +9,44 @@
 )]
 
 mod canonical;
+mod events;
 mod frame;
+mod headers;
 mod history;
 mod ledger;
 mod proof;
 mod redact;
 mod repair;
+mod state;
 mod wire;
 
 pub use canonical::canonical;
+pub use events::events;
 pub use frame::frame;
+pub use headers::headers;
 pub use history::history;
 pub use ledger::ledger;
 pub use proof::{fixture, proof};
 pub use redact::redact;
 pub use repair::repair;
+pub use state::state;
 pub use wire::wire;
 
 /// A target.
 pub type Target = fn(&[u8]);
 
 /// Every target, by the name of its corpus.
-pub const TARGETS: [(&str, Target); 8] = [
+pub const TARGETS: [(&str, Target); 11] = [
     ("canonical", canonical),
+    ("events", events),
     ("frame", frame),
+    ("headers", headers),
     ("history", history),
     ("ledger", ledger),
     ("proof", proof),
     ("redact", redact),
     ("repair", repair),
+    ("state", state),
     ("wire", wire),
 ];
 

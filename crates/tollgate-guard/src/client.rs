@@ -5,6 +5,7 @@ mod credentials;
 mod error;
 mod origin;
 mod retry_after;
+mod socket;
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
@@ -21,6 +22,8 @@ pub use credentials::{CannotRead, CredentialSource, Credentials, Current, NOT_AL
 pub use error::ClientError;
 pub use origin::Origin;
 pub(crate) use origin::shown;
+pub use origin::{join, socket_address};
+pub use socket::{Listener, Opened, Speaker, WebSocket};
 
 /// The HTTP client for configured origins. A request goes only to an origin the operator configured.
 ///
@@ -36,6 +39,14 @@ struct Shared {
     origins: BTreeSet<Origin>,
     connect_timeout: Duration,
     http: OnceLock<reqwest::Client>,
+    /// For what becomes a WebSocket: HTTP/1.1 alone, and no connection is kept.
+    sockets: OnceLock<reqwest::Client>,
+}
+
+impl Shared {
+    fn new(origins: BTreeSet<Origin>, connect_timeout: Duration) -> Self {
+        Self { origins, connect_timeout, http: OnceLock::new(), sockets: OnceLock::new() }
+    }
 }
 
 /// One request.
@@ -68,16 +79,14 @@ impl Client {
     /// A client for these origins.
     pub fn new(origins: impl IntoIterator<Item = Origin>) -> Self {
         let connect_timeout = Duration::from_millis(limits::HTTP_CONNECT_TIMEOUT_MS);
-        Self {
-            shared: Arc::new(Shared { origins: origins.into_iter().collect(), connect_timeout, http: OnceLock::new() }),
-        }
+        Self { shared: Arc::new(Shared::new(origins.into_iter().collect(), connect_timeout)) }
     }
 
     /// The same, with connections of its own that may take this long to open.
     #[must_use]
     pub fn connecting_within(self, connect_timeout: Duration) -> Self {
         let origins = self.shared.origins.clone();
-        Self { shared: Arc::new(Shared { origins, connect_timeout, http: OnceLock::new() }) }
+        Self { shared: Arc::new(Shared::new(origins, connect_timeout)) }
     }
 
     /// Sends a request and waits for the head of the response.
@@ -86,6 +95,14 @@ impl Client {
     /// When the origin is not configured, the request cannot be built, or no head came in time. No error carries a
     /// header, a secret, or the query or user information of an address.
     pub async fn send(&self, request: Request) -> Result<Response, ClientError> {
+        self.send_by(request, Self::http).await
+    }
+
+    async fn send_by(
+        &self,
+        request: Request,
+        http: impl FnOnce(&Self, &str) -> Result<reqwest::Client, ClientError>,
+    ) -> Result<Response, ClientError> {
         let url = origin::parse(&request.url)?;
         let origin = Origin::of(&request.url)?;
         if !self.shared.origins.contains(&origin) {
@@ -94,7 +111,7 @@ impl Client {
         let origin = origin.to_string();
         let wait = request.timeout;
         let built = build(request, url).map_err(|reason| ClientError::BadRequest { origin: origin.clone(), reason })?;
-        let http = self.http(&origin)?;
+        let http = http(self, &origin)?;
         match timeout(wait, http.execute(built)).await {
             Ok(Ok(inner)) => Ok(Response { status: inner.status().as_u16(), origin, inner }),
             Ok(Err(error)) => Err(ClientError::from_http(origin, &error)),
@@ -102,20 +119,29 @@ impl Client {
         }
     }
 
-    fn http(&self, origin: &str) -> Result<&reqwest::Client, ClientError> {
-        if let Some(http) = self.shared.http.get() {
-            return Ok(http);
+    fn http(&self, origin: &str) -> Result<reqwest::Client, ClientError> {
+        self.kept(&self.shared.http, origin, |builder| builder)
+    }
+
+    /// A clone of the client in `place`, which is made for its first request.
+    fn kept(
+        &self,
+        place: &OnceLock<reqwest::Client>,
+        origin: &str,
+        set: impl FnOnce(reqwest::ClientBuilder) -> reqwest::ClientBuilder,
+    ) -> Result<reqwest::Client, ClientError> {
+        if let Some(http) = place.get() {
+            return Ok(http.clone());
         }
         // An error means that somebody installed one already, which is as good.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let http = reqwest::Client::builder()
+        let builder = reqwest::Client::builder()
             .user_agent(concat!("tollgate/", env!("CARGO_PKG_VERSION")))
             .redirect(Policy::none())
             .no_proxy()
-            .connect_timeout(self.shared.connect_timeout)
-            .build()
-            .map_err(|error| ClientError::from_http(origin.to_owned(), &error))?;
-        Ok(self.shared.http.get_or_init(|| http))
+            .connect_timeout(self.shared.connect_timeout);
+        let http = set(builder).build().map_err(|error| ClientError::from_http(origin.to_owned(), &error))?;
+        Ok(place.get_or_init(|| http).clone())
     }
 }
 

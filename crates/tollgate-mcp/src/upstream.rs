@@ -1,4 +1,5 @@
-//! The servers that Tollgate calls: our own raw client of MCP, over stdio and streamable HTTP, in both eras.
+//! The servers that Tollgate calls: our own raw client of MCP, over stdio, streamable HTTP, HTTP with an event stream
+//! (2024-11-05) and WebSockets, in both eras.
 //!
 //! [`Upstreams`] holds servers by name and gives their tools as [`Tool`](tollgate_types::Tool)s. Messages stay raw text
 //! until somebody needs a part of them, so that fields, kinds of content and numbers that are not known here pass
@@ -9,6 +10,7 @@ mod config;
 mod definition;
 mod encoded;
 mod entry;
+mod events;
 mod fault;
 mod handshake;
 mod heard;
@@ -22,7 +24,9 @@ mod name;
 mod outcome;
 mod parameters;
 mod pending;
+mod pool;
 mod server;
+mod socket;
 mod sse;
 mod status;
 mod stdio;
@@ -30,9 +34,10 @@ mod tool;
 mod traces;
 mod upstreams;
 
-pub use config::{Limits, Override, Start, UpstreamConfig, UpstreamError, UpstreamKind};
+pub use config::{Limits, Override, Sessions, Start, UpstreamConfig, UpstreamError, UpstreamKind};
 pub use introduction::Introduction;
 pub use log::{LogFile, tail};
+pub use sse::{Event, Events, TooLong};
 pub use status::{Quarantined, Trouble, UpstreamState, UpstreamStatus};
 pub use traces::Noise;
 pub use upstreams::{OnChange, Upstreams};

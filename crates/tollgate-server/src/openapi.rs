@@ -36,7 +36,7 @@ pub fn document() -> Value {
 }
 
 fn paths() -> Value {
-    let parts = [call_paths(), approval_paths(), ledger_paths(), other_paths()];
+    let parts = [call_paths(), conversation_paths(), approval_paths(), ledger_paths(), other_paths()];
     parts.into_iter().filter_map(|part| part.as_object().cloned()).flatten().collect()
 }
 
@@ -77,6 +77,26 @@ fn call_paths() -> Value {
         } },
         "/mcp": { "post": {
             "summary": "The Model Context Protocol, streamable HTTP",
+            "requestBody": { "required": true, "content": content(&json!({ "type": "object" })) },
+            "responses": responses(&json!({ "type": "object" }), &["400", "401", "403", "404", "413", "415", "429"]),
+        } },
+    })
+}
+
+/// The other ways for MCP, which no HTTP client takes by itself.
+fn conversation_paths() -> Value {
+    json!({
+        "/mcp/ws": { "get": {
+            "summary": "The Model Context Protocol over a WebSocket; the subprotocol is `mcp`",
+            "responses": responses(&json!({ "type": "object" }), &["400", "401", "403", "429"]),
+        } },
+        "/sse": { "get": {
+            "summary": "The Model Context Protocol of 2024-11-05: what the client is told. The first event names where it speaks",
+            "responses": responses(&json!({ "type": "object" }), &["400", "401", "403", "429"]),
+        } },
+        "/messages": { "post": {
+            "summary": "What the client of a stream says",
+            "parameters": [{ "name": "sessionId", "in": "query", "required": true, "schema": { "type": "string" } }],
             "requestBody": { "required": true, "content": content(&json!({ "type": "object" })) },
             "responses": responses(&json!({ "type": "object" }), &["400", "401", "403", "404", "413", "415", "429"]),
         } },

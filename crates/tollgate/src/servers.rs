@@ -8,16 +8,17 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tollgate_gate::Gate;
-use tollgate_guard::client::Credentials;
+use tollgate_guard::client::{Credentials, socket_address};
 use tollgate_guard::redact::Redactor;
 use tollgate_mcp::upstream::{
-    Limits, Override, Quarantined, Start, UpstreamConfig, UpstreamError, UpstreamKind, UpstreamStatus, Upstreams,
+    Limits, Override, Quarantined, Sessions, Start, UpstreamConfig, UpstreamError, UpstreamKind, UpstreamStatus,
+    Upstreams,
 };
 use tollgate_types::{BoxFuture, Clock, Supply, Tool};
 
 use crate::Error;
 use crate::builder::{Resolved, resolve};
-use crate::config::{Loaded, McpKind, McpServer};
+use crate::config::{Loaded, McpKind, McpServer, Transport};
 use crate::credentials;
 use crate::overlay::Overlays;
 
@@ -187,7 +188,7 @@ pub(crate) async fn configured(
                     Some(source) => Credentials::renewable(headers, source),
                     None => Credentials::fixed(headers),
                 };
-                UpstreamKind::Http { url: url.to_owned(), headers }
+                endpoint(url.to_owned(), headers, server.get_ref().transport)
             }),
         };
         match kind {
@@ -198,9 +199,21 @@ pub(crate) async fn configured(
     Ok(configs)
 }
 
+fn endpoint(url: String, headers: Credentials, transport: Option<Transport>) -> UpstreamKind {
+    match transport {
+        _ if socket_address(&url) != url => UpstreamKind::Socket { url, headers },
+        Some(Transport::Sse) => UpstreamKind::Sse { url, headers },
+        Some(Transport::Http) | None => UpstreamKind::Http { url, headers },
+    }
+}
+
 fn config(name: &str, kind: UpstreamKind, server: &McpServer) -> UpstreamConfig {
     let mut config = UpstreamConfig::new(name, kind);
     config.start = if server.start == crate::config::Start::Eager { Start::Eager } else { Start::Lazy };
+    config.sessions = match server.sessions {
+        crate::config::Sessions::Shared => Sessions::Shared,
+        crate::config::Sessions::Caller => Sessions::Caller,
+    };
     let overrides = server.tools.iter().map(|(glob, said)| Override {
         tools: glob.clone(),
         risk: said.risk,

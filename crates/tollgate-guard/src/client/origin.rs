@@ -1,5 +1,6 @@
 //! Scheme, host and port: what the operator allows, and what a request is held against.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use url::{Host, ParseError, Url};
@@ -48,6 +49,35 @@ impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.url)
     }
+}
+
+/// The `http` or `https` address at which a WebSocket's `ws` or `wss` address is asked. Others stay as they are.
+///
+/// ```
+/// assert_eq!(tollgate_guard::client::socket_address("wss://a.example/mcp"), "https://a.example/mcp");
+/// ```
+pub fn socket_address(url: &str) -> Cow<'_, str> {
+    match url.split_once("://") {
+        Some((scheme, rest)) if scheme.eq_ignore_ascii_case("ws") => format!("http://{rest}").into(),
+        Some((scheme, rest)) if scheme.eq_ignore_ascii_case("wss") => format!("https://{rest}").into(),
+        Some(_) | None => url.into(),
+    }
+}
+
+/// The address that a server names, from where it was asked. It may lead to no other origin.
+///
+/// # Errors
+/// [`ClientError::BadUrl`], which says what is wrong.
+pub fn join(asked: &str, named: &str) -> Result<String, ClientError> {
+    let bad = |reason: &str| ClientError::BadUrl { url: shown(named), reason: reason.to_owned() };
+    let asked = parse(asked)?;
+    let joined = asked.join(named).map_err(|_| bad("it is no address"))?;
+    // What was joined is read as any other address is.
+    let joined = parse(joined.as_str())?;
+    if joined.origin() != asked.origin() {
+        return Err(bad("it leads to another origin than the server's"));
+    }
+    Ok(joined.into())
 }
 
 /// Reads an address that this client can ask.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use globset::{Glob, GlobMatcher};
-use tollgate_guard::client::{ClientError, Credentials, Origin};
+use tollgate_guard::client::{ClientError, Credentials, Origin, socket_address};
 use tollgate_types::{Cost, Permission, Risk, Secret, limits};
 
 use super::log::LogFile;
@@ -22,6 +22,8 @@ pub struct UpstreamConfig {
     pub kind: UpstreamKind,
     /// When it is started.
     pub start: Start,
+    /// Whose its connections are.
+    pub sessions: Sessions,
     /// What the operator says of its tools. All that fit apply, in order: a later one wins.
     pub overrides: Vec<Override>,
     /// Where what it prints to standard error is kept.
@@ -49,6 +51,31 @@ pub enum UpstreamKind {
         /// What goes with every request.
         headers: Credentials,
     },
+    /// The event stream of 2024-11-05. Streamable HTTP turns to it by itself where a server knows nothing else.
+    Sse {
+        /// The address of the stream. No other origin is asked.
+        url: String,
+        /// What goes with every request.
+        headers: Credentials,
+    },
+    /// A WebSocket.
+    Socket {
+        /// Its address: `ws` or `wss`.
+        url: String,
+        /// What goes with its opening.
+        headers: Credentials,
+    },
+}
+
+impl UpstreamKind {
+    /// The one origin that is asked; none for a program.
+    pub(super) fn origin(&self) -> Option<Result<Origin, ClientError>> {
+        match self {
+            Self::Stdio { .. } => None,
+            Self::Http { url, .. } | Self::Sse { url, .. } => Some(Origin::of(url)),
+            Self::Socket { url, .. } => Some(Origin::of(&socket_address(url))),
+        }
+    }
 }
 
 /// When a server is started.
@@ -59,6 +86,16 @@ pub enum Start {
     Lazy,
     /// At once; and again by itself, should it end.
     Eager,
+}
+
+/// Whose the connections to a server are: with a program or a session comes whatever the server remembers in it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Sessions {
+    /// Everybody's: there is one.
+    #[default]
+    Shared,
+    /// One caller's each. The one that was asked for the tools runs no call.
+    Caller,
 }
 
 /// What the operator says of some tools of a server.
@@ -97,6 +134,10 @@ pub struct Limits {
     pub sustained: Duration,
     /// How long a server may take to end after its input was closed.
     pub stop: Duration,
+    /// Callers who have a connection of their own to one server at once.
+    pub callers_max: usize,
+    /// A caller's own connection that was not used for so long is closed.
+    pub idle: Duration,
 }
 
 impl Default for Limits {
@@ -110,6 +151,8 @@ impl Default for Limits {
             pause_max: Duration::from_secs(60),
             sustained: Duration::from_secs(60),
             stop: Duration::from_secs(1),
+            callers_max: 64,
+            idle: Duration::from_secs(10 * 60),
         }
     }
 }
@@ -161,7 +204,8 @@ pub(super) struct Rule {
 impl UpstreamConfig {
     /// A server with nothing said of it but how it is reached.
     pub fn new(name: impl Into<String>, kind: UpstreamKind) -> Self {
-        Self { name: name.into(), kind, start: Start::default(), overrides: Vec::new(), log: None }
+        let (start, sessions) = (Start::default(), Sessions::default());
+        Self { name: name.into(), kind, start, sessions, overrides: Vec::new(), log: None }
     }
 
     /// Whether [`Upstreams::start`](super::Upstreams::start) would take its name and its address.
@@ -185,11 +229,9 @@ impl UpstreamConfig {
     }
 
     fn check_url(&self) -> Result<(), UpstreamError> {
-        match &self.kind {
-            UpstreamKind::Http { url, .. } => {
-                Origin::of(url).map(|_| ()).map_err(|source| UpstreamError::BadUrl { name: self.name.clone(), source })
-            }
-            UpstreamKind::Stdio { .. } => Ok(()),
+        match self.kind.origin() {
+            Some(Err(source)) => Err(UpstreamError::BadUrl { name: self.name.clone(), source }),
+            Some(Ok(_)) | None => Ok(()),
         }
     }
 

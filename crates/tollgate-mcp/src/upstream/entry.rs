@@ -14,6 +14,7 @@ use tollgate_types::{
 use super::config::Rule;
 use super::definition::{self, Known, Odd};
 use super::message::{Ask, Lists};
+use super::pool::Lease;
 use super::server::Server;
 use super::{name, outcome, tool};
 use crate::jsonrpc::scan::is_deeper_than;
@@ -107,7 +108,8 @@ impl UpstreamEntry {
             self.server.subscribe(uri()).await?;
             return Ok(ToolOutput { structured: Some(json!({})), ..ToolOutput::default() });
         }
-        let link = self.server.link().await?;
+        let lease = self.server.pool().map(|pool| pool.lease(&cx.caller)).transpose()?;
+        let link = lease.as_ref().map_or(&*self.server, Lease::server).link().await?;
         let completes;
         let ask = match (cx.kind, self.known.definition.kind) {
             (CallKind::Completion, kind) => {

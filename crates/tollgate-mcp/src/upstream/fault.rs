@@ -27,7 +27,10 @@ pub(super) enum Fault {
     },
     /// The session is not known any more; it can be renewed.
     #[error("the server forgot the session")]
-    SessionLost,
+    SessionLost {
+        /// Whether the server says so before it looks at the question (HTTP 404). Otherwise it is read from its words.
+        is_certain: bool,
+    },
     /// The server is not there; nothing was asked.
     #[error("{0}")]
     Unreachable(String),
@@ -63,7 +66,7 @@ impl Fault {
             Self::TimedOut { .. } => Trouble::TooSlow,
             Self::Revision(_) => Trouble::OtherProtocol,
             Self::Closed(_) => Trouble::Ended,
-            Self::Rpc(_) | Self::Http { .. } | Self::SessionLost | Self::Broken(_) | Self::TooLarge { .. } => {
+            Self::Rpc(_) | Self::Http { .. } | Self::SessionLost { .. } | Self::Broken(_) | Self::TooLarge { .. } => {
                 Trouble::Refuses
             }
         }

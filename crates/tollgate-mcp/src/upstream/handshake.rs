@@ -20,6 +20,8 @@ pub(super) enum Memory {
     Stateless,
     /// It did not: do not probe again.
     Handshake,
+    /// It knows no streamable HTTP: open its event stream.
+    Stream,
 }
 
 /// Errors that only a server of the stateless era gives: a header is wrong, a capability is missing.
@@ -43,7 +45,7 @@ struct Initialized<'a> {
 
 /// Agrees on a revision. Gives what the server says of itself.
 pub(super) async fn greet(link: &Link, memory: Option<Memory>, limits: &Limits) -> Result<Introduction, Fault> {
-    if memory != Some(Memory::Handshake)
+    if !matches!(memory, Some(Memory::Handshake | Memory::Stream))
         && let Some(introduction) = probe(link, memory, limits).await?
     {
         link.agree(Revision::V2026_07_28);
@@ -81,7 +83,7 @@ async fn probe(link: &Link, memory: Option<Memory>, limits: &Limits) -> Result<O
             Fault::TimedOut { .. }
             | Fault::Broken(_)
             | Fault::Revision(_)
-            | Fault::SessionLost
+            | Fault::SessionLost { .. }
             | Fault::TooLarge { .. },
         ) => Ok(None),
         Err(fault @ Fault::Http { status, .. }) => match status {
@@ -90,6 +92,13 @@ async fn probe(link: &Link, memory: Option<Memory>, limits: &Limits) -> Result<O
         },
         Err(fault @ (Fault::Closed(_) | Fault::Unreachable(_))) => Err(fault),
     }
+}
+
+/// Whether a server that refused the handshake over streamable HTTP may know the older transport (MCP 2025-11-25,
+/// Transports: backwards compatibility).
+pub(super) fn may_be_older(fault: &Fault) -> bool {
+    matches!(fault, Fault::Http { status: 400..=499, .. })
+        && !matches!(fault, Fault::Http { status: 401 | 403 | 407 | 408 | 429, .. })
 }
 
 fn speaks(versions: &[impl AsRef<str>]) -> bool {

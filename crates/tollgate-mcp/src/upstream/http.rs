@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::value::RawValue;
+use tokio::sync::watch;
 use tokio::time::sleep;
 use tollgate_guard::client::{Client, Credentials, Current, Renewal, Request, Response};
 use tollgate_types::{Clock, Progress, ProgressUpdate, limits};
@@ -17,7 +18,7 @@ use super::encoded;
 use super::fault::Fault;
 use super::handshake;
 use super::heard::Heard;
-use super::message::{self, Ask, Incoming};
+use super::message::{self, Ask, Incoming, Lists};
 use super::sse::Events;
 use super::traces::Traces;
 use crate::server::Revision;
@@ -27,6 +28,8 @@ const WAIT: Duration = Duration::from_millis(limits::TOOL_TIMEOUT_MS_MAX);
 /// For what needs no answer.
 const TELL_WAIT: Duration = Duration::from_secs(5);
 const ERROR_BODY_BYTES_MAX: usize = 64 * 1024;
+const HEADER_MISMATCH: i64 = -32020;
+const UNSUPPORTED_VERSION: i64 = -32022;
 const EXCERPT_CHARS_MAX: usize = 300;
 /// How often the answer to one question is taken up again.
 const RESUMES_MAX: usize = 100;
@@ -48,6 +51,8 @@ pub(super) struct HttpLink {
     limits: Limits,
     traces: Arc<Traces>,
     heard: Arc<Heard>,
+    /// Why it must be greeted anew.
+    fallen: watch::Sender<Option<String>>,
 }
 
 impl fmt::Debug for HttpLink {
@@ -67,7 +72,16 @@ impl HttpLink {
         heard: Arc<Heard>,
     ) -> Self {
         let (issued, session, renewing) = (AtomicU64::new(0), Mutex::new(None), tokio::sync::Mutex::new(()));
-        Self { client, clock, url, credentials, issued, session, renewing, limits, traces, heard }
+        let (fallen, _) = watch::channel(None);
+        Self { client, clock, url, credentials, issued, session, renewing, limits, traces, heard, fallen }
+    }
+
+    /// Returns why, once the server speaks no longer as was agreed on.
+    pub(super) async fn fell(&self) -> String {
+        let mut fallen = self.fallen.subscribe();
+        // INVARIANT: the sender is ours.
+        let why = fallen.wait_for(Option::is_some).await.ok().and_then(|why| why.clone());
+        why.unwrap_or_default()
     }
 
     fn session(&self) -> Option<String> {
@@ -86,13 +100,16 @@ impl HttpLink {
         progress: &Progress,
     ) -> Result<Box<RawValue>, Fault> {
         let session = self.session().filter(|_| !matches!(ask, Ask::Initialize | Ask::Discover));
-        match self.exchange(ask, agreed, session.as_deref(), progress).await {
-            Err(Fault::SessionLost) => {
-                self.renew(session.as_deref()).await?;
-                self.exchange(ask, agreed, self.session().as_deref(), progress).await
-            }
-            answered => answered,
+        let lost = match self.exchange(ask, agreed, session.as_deref(), progress).await {
+            Err(lost @ Fault::SessionLost { .. }) => lost,
+            answered => return answered,
+        };
+        self.renew(session.as_deref()).await?;
+        // What may have happened is asked again by those who know whether it may happen twice.
+        if matches!(ask, Ask::Call { .. }) && matches!(lost, Fault::SessionLost { is_certain: false }) {
+            return Err(lost);
         }
+        self.exchange(ask, agreed, self.session().as_deref(), progress).await
     }
 
     /// One exchange, and once more with credentials that were read anew where the server does not take those it was shown:
@@ -124,9 +141,19 @@ impl HttpLink {
             return Ok(());
         }
         self.set_session(None);
-        let result = self.exchange(Ask::Initialize, None, None, &Progress::none()).await?;
-        let revision = handshake::negotiated(&result)?;
-        self.tell(message::INITIALIZED, Some(revision)).await
+        let renewed = async {
+            let result = self.exchange(Ask::Initialize, None, None, &Progress::none()).await?;
+            self.tell(message::INITIALIZED, Some(handshake::negotiated(&result)?)).await
+        };
+        match renewed.await {
+            // What it has now may be something else.
+            Ok(()) => self.heard.add(Lists::ALL),
+            Err(fault) => {
+                self.fallen.send_replace(Some(format!("it forgot the session and opens no other: {fault}")));
+                return Err(fault);
+            }
+        }
+        Ok(())
     }
 
     pub(super) async fn tell(&self, body: &[u8], agreed: Option<Revision>) -> Result<(), Fault> {
@@ -185,11 +212,25 @@ impl HttpLink {
             .headers
             .extend(ask.trace().into_iter().flat_map(|trace| trace.headers()).map(|(n, v)| (n.to_owned(), v)));
         let response = self.client.send(request).await?;
-        if response.status == 404 && session.is_some() {
-            return Err(Fault::SessionLost);
-        }
-        if response.status != 200 {
-            return Err(refused(response, self.clock.now()).await);
+        match response.status {
+            200 => {}
+            // MCP 2025-11-25, Transports: session management.
+            404 if session.is_some() => return Err(Fault::SessionLost { is_certain: true }),
+            status => {
+                let fault = refused(response, self.clock.now()).await;
+                // Some say it in words.
+                let is_lost =
+                    status == 400 && session.is_some() && fault.to_string().to_lowercase().contains("session");
+                if is_lost {
+                    return Err(Fault::SessionLost { is_certain: false });
+                }
+                // A server need not know how to be listened to.
+                let agreed = agreed.filter(|_| !matches!(ask, Ask::Listen { .. }));
+                if agreed.is_some_and(|agreed| is_of_another_era(agreed, status, &fault)) {
+                    self.fallen.send_replace(Some(format!("it speaks no longer as was agreed on: {fault}")));
+                }
+                return Err(fault);
+            }
         }
         if matches!(ask, Ask::Initialize) {
             let is_session =
@@ -243,16 +284,25 @@ impl HttpLink {
     }
 }
 
-fn is_stream(response: &Response) -> bool {
+pub(super) fn is_stream(response: &Response) -> bool {
     response.header("content-type").is_some_and(|kind| kind.trim_start().starts_with("text/event-stream"))
 }
 
-fn header(name: &str, value: &str) -> (String, String) {
+/// Whether a question is refused as by a server of the other era (MCP 2026-07-28, Base protocol: error codes).
+fn is_of_another_era(agreed: Revision, status: u16, fault: &Fault) -> bool {
+    match fault {
+        Fault::Rpc(failure) if agreed.is_stateless() => failure.code == UNSUPPORTED_VERSION,
+        Fault::Rpc(failure) => status == 400 && matches!(failure.code, HEADER_MISMATCH | UNSUPPORTED_VERSION),
+        _ => agreed.is_stateless() && matches!(status, 400 | 404 | 405),
+    }
+}
+
+pub(super) fn header(name: &str, value: &str) -> (String, String) {
     (name.to_owned(), value.to_owned())
 }
 
 /// An answer that HTTP says is none. Its body may still say more.
-async fn refused(response: Response, now: Timestamp) -> Fault {
+pub(super) async fn refused(response: Response, now: Timestamp) -> Fault {
     let (status, retry_after) = (response.status, response.retry_after(now));
     let body = response.bytes(ERROR_BODY_BYTES_MAX, TELL_WAIT).await.unwrap_or_default();
     match message::read(&body) {
@@ -279,7 +329,7 @@ impl Reader<'_> {
     async fn read_events(&mut self, response: &mut Response, events: &mut Events) -> Result<Box<RawValue>, Fault> {
         let limit_bytes = self.link.limits.response_bytes_max;
         while let Some(piece) = response.next_chunk(WAIT).await? {
-            if events.feed(&piece, limit_bytes, |data| self.take(data)).is_err() {
+            if events.feed(&piece, limit_bytes, |event| self.take(event.data)).is_err() {
                 return Err(Fault::TooLarge { limit_bytes });
             }
             if let Some(answer) = self.answer.take() {

@@ -122,6 +122,14 @@ impl Link {
         }
     }
 
+    /// Returns why the server must be greeted anew; never where its connection ends with it.
+    pub(super) async fn fell(&self) -> String {
+        match &self.way {
+            Way::Stdio(_) => std::future::pending().await,
+            Way::Http(link, _) => link.fell().await,
+        }
+    }
+
     /// The last words over HTTP.
     pub(super) async fn end_session(&self) {
         match &self.way {

@@ -194,7 +194,10 @@ pub(super) fn explain(server: &str, fault: &Fault) -> ToolError {
         Fault::Unreachable(_) => {
             upstream(message).nothing_happened().with_tool_code("UNREACHABLE").with_hint("ask again later")
         }
-        Fault::Closed(_) | Fault::SessionLost => {
+        Fault::SessionLost { is_certain: true } => {
+            upstream(message).nothing_happened().with_tool_code("BROKEN_OFF").with_hint("ask again")
+        }
+        Fault::Closed(_) | Fault::SessionLost { is_certain: false } => {
             upstream(message).with_tool_code("BROKEN_OFF").with_hint("ask again later: the server is started again")
         }
         Fault::Broken(_) | Fault::Revision(_) => upstream(message),

@@ -17,6 +17,7 @@ use tollgate_types::{CancellationToken, Clock, Code, Progress, Tool, ToolError};
 
 use super::config::{Limits, Rule, Start, UpstreamConfig, UpstreamKind};
 use super::entry::UpstreamEntry;
+use super::events;
 use super::fault::Fault;
 use super::handshake::{self, Memory};
 use super::heard::{Heard, OnUpdate};
@@ -25,6 +26,8 @@ use super::introduction::Introduction;
 use super::link::{Link, Way};
 use super::message::{Ask, Lists};
 use super::outcome;
+use super::pool::Pool;
+use super::socket;
 use super::status::{Quarantined, Trouble, UpstreamState, UpstreamStatus};
 use super::stdio::{self, Driver};
 use super::tool::UpstreamTool;
@@ -51,6 +54,7 @@ pub(super) struct Server {
     followed: watch::Sender<BTreeSet<String>>,
     traces: Arc<Traces>,
     facts: Mutex<Facts>,
+    pool: Option<Pool>,
 }
 
 #[derive(Debug, Clone)]
@@ -71,6 +75,8 @@ struct Facts {
     memory: Option<Memory>,
     introduction: Introduction,
     trouble: Option<Trouble>,
+    /// Why streamable HTTP was given up.
+    refusal: Option<String>,
     last_error: Option<String>,
     restarts: u64,
     ready_at: Option<Duration>,
@@ -117,7 +123,34 @@ impl Server {
         let (followed, _) = watch::channel(BTreeSet::new());
         let (wanted, heard) = (Notify::new(), Arc::new(Heard::default()));
         let (traces, facts) = (Arc::new(Traces::kept_in(config.log.clone())), Mutex::new(Facts::default()));
-        Self { config, rules, limits, clock, client, on_change, phase, wanted, heard, followed, traces, facts }
+        let pool = None;
+        Self { config, rules, limits, clock, client, on_change, phase, wanted, heard, followed, traces, facts, pool }
+    }
+
+    /// The same server, with a connection for each caller.
+    pub(super) fn with_pool(mut self) -> Self {
+        let (config, limits) = (self.config.clone(), self.limits);
+        let (clock, client) = (Arc::clone(&self.clock), self.client.clone());
+        let make = move || {
+            // Its tools are those that were listed here.
+            let config = UpstreamConfig { start: Start::Lazy, ..config.clone() };
+            let nobody: OnChange = Arc::new(|_: &str| ());
+            Arc::new(Self::new(config, Vec::new(), limits, Arc::clone(&clock), client.clone(), nobody))
+        };
+        self.pool = Some(Pool::new(Box::new(make), Arc::clone(&self.clock), limits.callers_max, limits.idle));
+        self
+    }
+
+    /// The connections of single callers, where each has its own.
+    pub(super) fn pool(&self) -> Option<&Pool> {
+        self.pool.as_ref()
+    }
+
+    /// Lets go of the tools, which hold the server.
+    pub(super) fn forget_tools(&self) {
+        let mut facts = self.facts();
+        facts.tools.clear();
+        facts.entries.clear();
     }
 
     pub(super) fn name(&self) -> &str {
@@ -326,13 +359,17 @@ impl Server {
         };
         let (link, mut driver) = match opened {
             Ok(opened) => opened,
-            Err(fault) => return fault.into(),
+            Err(fault) => return self.not_opened(&fault),
         };
         let mut session = pin!(self.session(&link));
         let end = tokio::select! {
             end = &mut session => end,
             () = stop.cancelled() => End::Told,
             why = &mut driver => {
+                if !link.is_stdio() {
+                    // It may be another one now.
+                    self.facts().memory = None;
+                }
                 // Whoever waited for an answer knows by now that none comes; the session may know what that means.
                 return match timeout(Duration::ZERO, session).await {
                     Ok(End::Again) => End::Again,
@@ -348,9 +385,35 @@ impl Server {
         }
     }
 
+    /// It could not be opened. Where it refused streamable HTTP before, that is said too.
+    fn not_opened(&self, fault: &Fault) -> End {
+        let mut facts = self.facts();
+        let was_refused = facts.memory.take_if(|memory| *memory == Memory::Stream).and(facts.refusal.take());
+        let why = match was_refused {
+            Some(refusal) => format!("{refusal}; and as an event stream of 2024-11-05: {fault}"),
+            None => fault.to_string(),
+        };
+        End::Fell(why, fault.trouble())
+    }
+
     async fn open(&self) -> Result<(Arc<Link>, Driver), Fault> {
         let (traces, heard) = (Arc::clone(&self.traces), Arc::clone(&self.heard));
+        let is_stream = self.facts().memory == Some(Memory::Stream);
         match &self.config.kind {
+            UpstreamKind::Socket { url, headers } => {
+                let heard = (traces, heard);
+                let (link, driver) =
+                    socket::open(&self.client, &*self.clock, (url, headers), self.limits, heard).await?;
+                Ok((Arc::new(Link::new(Way::Stdio(link))), driver))
+            }
+            UpstreamKind::Sse { url, headers } | UpstreamKind::Http { url, headers }
+                if is_stream || matches!(self.config.kind, UpstreamKind::Sse { .. }) =>
+            {
+                let (client, clock) = (self.client.clone(), Arc::clone(&self.clock));
+                let (place, heard) = ((url.clone(), headers.clone()), (traces, heard));
+                let (link, driver) = events::open(client, clock, place, self.limits, heard).await?;
+                Ok((Arc::new(Link::new(Way::Stdio(link))), driver))
+            }
             UpstreamKind::Stdio { command, args, env, cwd } => {
                 let mut whole = tollgate_sandbox::base_env();
                 whole.extend(env.iter().map(|(name, value)| (name.clone(), value.expose().to_owned())));
@@ -358,14 +421,17 @@ impl Server {
                 let (link, driver) = stdio::open(spawn, self.limits, traces, heard).await?;
                 Ok((Arc::new(Link::new(Way::Stdio(link))), driver))
             }
-            UpstreamKind::Http { url, headers } => {
+            UpstreamKind::Http { url, headers } | UpstreamKind::Sse { url, headers } => {
                 let (client, clock) = (self.client.clone(), Arc::clone(&self.clock));
                 let close = CancellationToken::new();
                 let http = HttpLink::new(client, clock, url.clone(), headers.clone(), self.limits, traces, heard);
                 let link = Arc::new(Link::new(Way::Http(Box::new(http), close.clone())));
                 let closing = Arc::clone(&link);
                 let driver = async move {
-                    close.cancelled().await;
+                    tokio::select! {
+                        () = close.cancelled() => {}
+                        why = closing.fell() => return Some(why),
+                    }
                     closing.end_session().await;
                     None
                 };
@@ -389,7 +455,11 @@ impl Server {
         {
             let mut facts = self.facts();
             let is_stateless = agreed.is_some_and(Revision::is_stateless);
-            facts.memory = Some(if is_stateless { Memory::Stateless } else { Memory::Handshake });
+            facts.memory = Some(match memory {
+                Some(Memory::Stream) => Memory::Stream,
+                Some(Memory::Stateless | Memory::Handshake) | None if is_stateless => Memory::Stateless,
+                Some(Memory::Stateless | Memory::Handshake) | None => Memory::Handshake,
+            });
             facts.agreed = agreed;
             facts.introduction = introduction;
             facts.trouble = None;
@@ -410,8 +480,13 @@ impl Server {
             self.facts().memory = Some(Memory::Handshake);
             return End::Again;
         }
+        let mut facts = self.facts();
+        if !link.is_stdio() && handshake::may_be_older(&fault) {
+            (facts.memory, facts.refusal) = (Some(Memory::Stream), Some(fault.to_string()));
+            return End::Again;
+        }
         // What was learned may be what was wrong.
-        self.facts().memory = None;
+        facts.memory = None;
         fault.into()
     }
 

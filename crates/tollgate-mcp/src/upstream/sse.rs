@@ -1,31 +1,44 @@
-//! The events of a streamed HTTP answer, bytes in and data out (WHATWG HTML §9.2, as far as MCP uses it: `data`, and `id`
-//! and `retry` for going on where a stream broke off).
+//! The events of a streamed HTTP answer, bytes in and events out (WHATWG HTML §9.2, as far as MCP uses it: `event` and
+//! `data`, and `id` and `retry` for going on where a stream broke off).
 
 use std::time::Duration;
 
 /// An event's id that is longer is not kept: it has to stand in a header.
 const ID_BYTES_MAX: usize = 1024;
 
-/// Takes bytes as they come and gives the data of each whole event.
+/// Takes bytes as they come and gives each whole event.
 #[derive(Debug, Default)]
-pub(super) struct Events {
+pub struct Events {
     line: Vec<u8>,
+    name: Vec<u8>,
     data: Vec<u8>,
     has_data: bool,
     id: Option<String>,
     retry: Option<Duration>,
 }
 
+/// One event.
+#[derive(Debug, Clone, Copy)]
+pub struct Event<'a> {
+    /// What kind it is; empty where it does not say.
+    pub name: &'a [u8],
+    /// Its lines.
+    pub data: &'a [u8],
+}
+
 /// An event is longer than allowed.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct TooLong;
+pub struct TooLong;
 
 impl Events {
-    /// Takes a piece; `each` gets the data of every event that it completes.
-    pub(super) fn feed(&mut self, piece: &[u8], bytes_max: usize, mut each: impl FnMut(&[u8])) -> Result<(), TooLong> {
+    /// Takes a piece; `each` gets every event that it completes and that has data.
+    ///
+    /// # Errors
+    /// When an event is longer than `bytes_max`.
+    pub fn feed(&mut self, piece: &[u8], bytes_max: usize, mut each: impl FnMut(Event<'_>)) -> Result<(), TooLong> {
         let mut lines = piece.split(|byte| *byte == b'\n').peekable();
         while let Some(part) = lines.next() {
-            if self.line.len() + self.data.len() + part.len() > bytes_max {
+            if self.line.len() + self.name.len() + self.data.len() + part.len() > bytes_max {
                 return Err(TooLong);
             }
             self.line.extend_from_slice(part);
@@ -37,29 +50,34 @@ impl Events {
     }
 
     /// The id of the last event that had one: from there a stream can be taken up again.
-    pub(super) fn last_id(&self) -> Option<&str> {
+    pub fn last_id(&self) -> Option<&str> {
         self.id.as_deref()
     }
 
     /// How long the server asks to be left alone before that.
-    pub(super) fn retry(&self) -> Option<Duration> {
+    pub fn retry(&self) -> Option<Duration> {
         self.retry
     }
 
     /// The stream broke off, and another goes on: what was not whole never was.
-    pub(super) fn broke_off(&mut self) {
+    pub fn broke_off(&mut self) {
         self.line.clear();
+        self.name.clear();
         self.data.clear();
         self.has_data = false;
     }
 
-    fn end_line(&mut self, each: &mut impl FnMut(&[u8])) {
+    fn end_line(&mut self, each: &mut impl FnMut(Event<'_>)) {
         let line = self.line.strip_suffix(b"\r").unwrap_or(&self.line);
         if line.is_empty() {
             if std::mem::take(&mut self.has_data) {
-                each(&self.data);
+                each(Event { name: &self.name, data: &self.data });
             }
             self.data.clear();
+            self.name.clear();
+        } else if let Some(name) = line.strip_prefix(b"event:") {
+            self.name.clear();
+            self.name.extend_from_slice(name.strip_prefix(b" ").unwrap_or(name));
         } else if let Some(data) = line.strip_prefix(b"data:") {
             if std::mem::replace(&mut self.has_data, true) {
                 self.data.push(b'\n');
@@ -82,15 +100,21 @@ impl Events {
 mod tests {
     use super::*;
 
+    fn text(bytes: &[u8]) -> &str {
+        std::str::from_utf8(bytes).unwrap()
+    }
+
     #[test]
     fn events_are_the_same_however_the_bytes_are_cut() {
-        let text = b": hello\r\nid: 1\r\nevent: message\r\ndata: {\"a\":\r\ndata: 1}\r\n\r\ndata:\n\nretry: 3\n\ndata: x\n\ndata: cut";
-        for size in 1..text.len() {
+        let stream = b": hello\r\nid: 1\r\nevent: message\r\ndata: {\"a\":\r\ndata: 1}\r\n\r\ndata:\n\nretry: 3\n\ndata: x\n\ndata: cut";
+        for size in 1..stream.len() {
             let (mut events, mut seen) = (Events::default(), Vec::new());
-            for piece in text.chunks(size) {
-                events.feed(piece, 100, |data| seen.push(String::from_utf8(data.to_vec()).unwrap())).unwrap();
+            for piece in stream.chunks(size) {
+                events
+                    .feed(piece, 100, |event| seen.push(format!("{}={}", text(event.name), text(event.data))))
+                    .unwrap();
             }
-            assert_eq!(seen, ["{\"a\":\n1}", "", "x"], "in pieces of {size}");
+            assert_eq!(seen, ["message={\"a\":\n1}", "=", "=x"], "in pieces of {size}");
             assert_eq!((events.last_id(), events.retry()), (Some("1"), Some(Duration::from_millis(3))));
         }
     }

@@ -35,15 +35,16 @@ const LAST_WORDS_MS: u64 = 100;
 /// The connection. [`Driver`] does its work.
 #[derive(Debug)]
 pub(super) struct StdioLink {
-    shared: Arc<Shared>,
-    close: CancellationToken,
+    pub(super) shared: Arc<Shared>,
+    pub(super) close: CancellationToken,
 }
 
+/// What asking and reading have in common, over whatever carries one message after the other both ways.
 #[derive(Debug)]
-struct Shared {
-    pending: Pending,
+pub(super) struct Shared {
+    pub(super) pending: Pending,
     out: mpsc::Sender<Vec<u8>>,
-    traces: Arc<Traces>,
+    pub(super) traces: Arc<Traces>,
     heard: Arc<Heard>,
 }
 
@@ -59,14 +60,19 @@ pub(super) async fn open(
     heard: Arc<Heard>,
 ) -> Result<(StdioLink, Driver), Fault> {
     let (child, pipes) = tollgate_sandbox::spawn(spawn).await.map_err(|error| Fault::Unreachable(error.to_string()))?;
-    let (out, queue) = mpsc::channel(WRITE_QUEUE_LINES_MAX);
-    let shared = Arc::new(Shared { pending: Pending::default(), out, traces, heard });
-    let close = CancellationToken::new();
-    let driver = drive(child, pipes, queue, Arc::clone(&shared), limits, close.clone());
-    Ok((StdioLink { shared, close }, Box::pin(driver)))
+    let (link, queue) = StdioLink::new(traces, heard);
+    let driver = drive(child, pipes, queue, Arc::clone(&link.shared), limits, link.close.clone());
+    Ok((link, Box::pin(driver)))
 }
 
 impl StdioLink {
+    /// A connection, and the messages that its driver has to carry.
+    pub(super) fn new(traces: Arc<Traces>, heard: Arc<Heard>) -> (Self, mpsc::Receiver<Vec<u8>>) {
+        let (out, queue) = mpsc::channel(WRITE_QUEUE_LINES_MAX);
+        let shared = Arc::new(Shared { pending: Pending::default(), out, traces, heard });
+        (Self { shared, close: CancellationToken::new() }, queue)
+    }
+
     /// Asks and waits, however long it takes. Dropping the future tells the server that nobody waits any more.
     pub(super) async fn ask(
         &self,
@@ -170,13 +176,7 @@ async fn read_messages(stdout: impl AsyncRead + Unpin, shared: &Shared, line_byt
     loop {
         match frames.next_line().await {
             Ok(Some(Frame::Line(line))) if line.trim_ascii().is_empty() => {}
-            Ok(Some(Frame::Line(line))) => match message::read(line) {
-                Some(message) => shared.take(message),
-                None => {
-                    shared.traces.line(line);
-                    noise += 1;
-                }
-            },
+            Ok(Some(Frame::Line(line))) => noise += usize::from(!shared.read(line)),
             Ok(Some(Frame::TooLong(head))) => {
                 shared.traces.too_long();
                 noise += 1;
@@ -193,8 +193,8 @@ async fn read_messages(stdout: impl AsyncRead + Unpin, shared: &Shared, line_byt
     }
 }
 
-/// The id of a message of which only the head was kept, where the head says it.
-fn id_of(head: &[u8]) -> Option<String> {
+/// The id of a message, as far as its head says it.
+pub(super) fn id_of(head: &[u8]) -> Option<String> {
     serde_json::to_string(&Id::salvage(head)?).ok()
 }
 
@@ -216,6 +216,18 @@ async fn read_errors(mut stderr: impl AsyncRead + Unpin, traces: &Traces) {
 }
 
 impl Shared {
+    /// Takes what is meant to be a message. Says whether it is one.
+    pub(super) fn read(&self, frame: &[u8]) -> bool {
+        match message::read(frame) {
+            Some(message) => self.take(message),
+            None => {
+                self.traces.line(frame);
+                return false;
+            }
+        }
+        true
+    }
+
     fn take(&self, message: Incoming<'_>) {
         match message {
             Incoming::Response { id, answer } => match self.pending.settle(id, Ok(answer)) {

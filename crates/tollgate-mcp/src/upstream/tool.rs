@@ -11,6 +11,7 @@ use super::fault::Fault;
 use super::message::Ask;
 use super::outcome;
 use super::parameters;
+use super::pool::Lease;
 use super::server::Server;
 
 const PREVIEW_CHARS_MAX: usize = 4_000;
@@ -25,7 +26,8 @@ pub(super) struct UpstreamTool {
 impl UpstreamTool {
     async fn ask(&self, arguments: &Value, cx: &Cx) -> Result<ToolOutput, ToolError> {
         let server = self.server.name();
-        let link = self.server.link().await?;
+        let lease = self.server.pool().map(|pool| pool.lease(&cx.caller)).transpose()?;
+        let link = lease.as_ref().map_or(&*self.server, Lease::server).link().await?;
         let (key, trace) = (cx.handed_key.as_ref(), cx.trace.as_ref());
         let headers = parameters::headers(&self.known.mirrored, arguments);
         let ask = Ask::Call { name: &self.known.remote, arguments, headers: &headers, key, trace };

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 use tokio::time::timeout;
-use tollgate_guard::client::{Client, Origin};
+use tollgate_guard::client::Client;
 use tollgate_types::{CancellationToken, Clock, Tool, ToolError};
 
-use super::config::{Limits, UpstreamConfig, UpstreamError, UpstreamKind};
+use super::config::{Limits, Sessions, UpstreamConfig, UpstreamError};
 use super::server::Server;
 use super::status::UpstreamStatus;
 
@@ -43,10 +43,7 @@ impl Upstreams {
         clock: Arc<dyn Clock>,
         on_change: OnChange,
     ) -> Result<Self, UpstreamError> {
-        let origins = configs.iter().filter_map(|config| match &config.kind {
-            UpstreamKind::Http { url, .. } => Origin::of(url).ok(),
-            UpstreamKind::Stdio { .. } => None,
-        });
+        let origins = configs.iter().filter_map(|config| config.kind.origin()?.ok());
         let client = Client::new(origins);
         let mut servers = BTreeMap::new();
         for config in configs {
@@ -56,11 +53,21 @@ impl Upstreams {
                 return Err(UpstreamError::Duplicate { name });
             }
             let (clock, client, on_change) = (Arc::clone(&clock), client.clone(), Arc::clone(&on_change));
-            servers.insert(name, Arc::new(Server::new(config, rules, limits, clock, client, on_change)));
+            let is_pooled = config.sessions == Sessions::Caller;
+            let server = Server::new(config, rules, limits, clock, client, on_change);
+            servers.insert(name, Arc::new(if is_pooled { server.with_pool() } else { server }));
         }
         let (stop, mut lives) = (CancellationToken::new(), JoinSet::new());
         for server in servers.values() {
             lives.spawn(Arc::clone(server).supervise(stop.clone()));
+            if server.pool().is_some() {
+                let (server, stop) = (Arc::clone(server), stop.clone());
+                lives.spawn(async move {
+                    if let Some(pool) = server.pool() {
+                        pool.tend(&stop).await;
+                    }
+                });
+            }
         }
         Ok(Self { servers, stop, lives: Mutex::new(lives) })
     }

@@ -24,6 +24,7 @@ use std::path::{Path, PathBuf};
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use tollgate_guard::client::socket_address;
 use tollgate_types::{Language, RepairLevel, Resilience, ToolDefinition};
 use toml::Spanned;
 
@@ -183,18 +184,34 @@ pub struct McpServer {
     /// The program's environment, on top of PATH, HOME, LANG and their like.
     #[serde(default)]
     pub env: BTreeMap<String, TextOrSecret>,
-    /// The address of a streamable HTTP endpoint. No other origin is asked.
+    /// The address of an endpoint: `http` or `https`, or `ws` or `wss` for a WebSocket. No other origin is asked.
     #[serde(default)]
     pub url: Option<String>,
+    /// How an `http` endpoint is spoken to; unsaid: as it turns out.
+    #[serde(default)]
+    pub transport: Option<Transport>,
     /// What goes with every request to it.
     #[serde(default)]
     pub headers: BTreeMap<String, TextOrSecret>,
     /// When it is started.
     #[serde(default)]
     pub start: Start,
+    /// Whose its connections are.
+    #[serde(default)]
+    pub sessions: Sessions,
     /// What the operator says of the tools whose name on the server fits the glob.
     #[serde(default)]
     pub tools: BTreeMap<String, ServerTools>,
+}
+
+/// How an MCP server's `http` endpoint is spoken to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Transport {
+    /// Streamable HTTP, and HTTP with an event stream where the server knows no other.
+    Http,
+    /// HTTP with an event stream, of 2024-11-05.
+    Sse,
 }
 
 /// When an MCP server is started.
@@ -206,6 +223,17 @@ pub enum Start {
     Lazy,
     /// With Tollgate; and again by itself, should it end.
     Eager,
+}
+
+/// Whose the connections to an MCP server are, and with them what it remembers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Sessions {
+    /// Everybody's: there is one.
+    #[default]
+    Shared,
+    /// One caller's each: a program, a session or a WebSocket of its own, closed when it is not used for ten minutes.
+    Caller,
 }
 
 /// `[mcp.NAME.tools."GLOB"]`.
@@ -439,11 +467,15 @@ impl Loaded {
     pub(crate) fn mcp_kind<'a>(&self, name: &str, server: &'a Spanned<McpServer>) -> Result<McpKind<'a>, ConfigError> {
         const HINT: &str = "command = \"PROGRAM\" with args and env, or url = \"https://…\" with headers";
         let fault = |message: &str| Err(self.fault(server, format!("mcp.{name}"), message.into(), HINT));
-        let McpServer { command, url, args, env, headers, .. } = server.get_ref();
+        let McpServer { command, url, args, env, headers, transport, .. } = server.get_ref();
         match (command, url) {
             (Some(_), Some(_)) => fault("it has both `command` and `url`"),
             (None, None) => fault("it has neither `command` nor `url`"),
             (Some(_), None) if !headers.is_empty() => fault("`headers` go with a `url`, not with a program"),
+            (Some(_), None) if transport.is_some() => fault("`transport` goes with a `url`, not with a program"),
+            (None, Some(url)) if transport.is_some() && socket_address(url) != *url => {
+                fault("`transport` is for `http`: the address of a WebSocket says it all")
+            }
             (None, Some(_)) if !args.is_empty() || !env.is_empty() => fault("`args` and `env` go with a `command`"),
             (Some(command), None) => Ok(McpKind::Program(command)),
             (None, Some(url)) => Ok(McpKind::Endpoint(url)),

@@ -83,6 +83,9 @@ fn every_fault_of_what_tools_come_from_has_its_place() {
         ("[mcp.a]\nargs = []\n", 1, &["`mcp.a`", "neither `command` nor `url`"], "command ="),
         ("[mcp.a]\ncommand = \"c\"\nurl = \"u\"\n", 1, &["`mcp.a`", "both `command` and `url`"], "headers"),
         ("[mcp.a]\nurl = \"http://h/\"\nargs = [\"x\"]\n", 1, &["`mcp.a`", "go with a `command`"], "args"),
+        ("[mcp.a]\ncommand = \"c\"\ntransport = \"sse\"\n", 1, &["`mcp.a`", "`transport` goes with a `url`"], "url"),
+        ("[mcp.a]\nurl = \"ws://h/\"\ntransport = \"sse\"\n", 1, &["`mcp.a`", "WebSocket"], "url"),
+        ("[mcp.a]\nurl = \"http://h/\"\ntransport = \"carrier\"\n", 3, &["`mcp.a.transport`", "unknown"], "config"),
         ("[mcp.a]\ncommand = \"c\"\nstart = \"soon\"\n", 3, &["`mcp.a.start`", "unknown value `soon`"], "config"),
         (
             "[[tool]]\nname = \"t\"\ndescription = \"d\"\ncommand = \"python3 t.py\"\n",
@@ -216,6 +219,7 @@ async fn every_fault_of_the_house_has_its_place_too() {
             &[":2:", "`tools.\"*_file\"`", "`lenient` is only for tools that read"],
             "docs/config.md",
         ),
+        ("[mcp.a]\nurl = \"ws://u:p@h/\"\n", 2, &[":2:", "`mcp.a.url`", "user name"], "docs/config.md"),
         ("[mcp.a]\nurl = \"ftp://h/\"\n", 2, &[":2:", "`mcp.a.url`"], "docs/config.md"),
         ("role = \"developer\"\n\n[mcp.a__b]\ncommand = \"c\"\n", 3, &[":3:", "`mcp.a__b`", "single `_`"], "docs"),
     ];

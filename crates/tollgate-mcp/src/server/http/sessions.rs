@@ -12,7 +12,7 @@ use crate::server::Peer;
 use crate::server::live::Asked;
 
 /// Sessions of one endpoint.
-const SESSIONS_MAX: usize = 1_024;
+const SESSIONS_MAX: usize = 16 * 1024;
 /// A session that nobody used for so long is gone.
 const SESSION_IDLE: Duration = Duration::from_secs(30 * 60);
 /// Requests of one session under way at once.

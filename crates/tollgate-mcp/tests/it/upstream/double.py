@@ -107,6 +107,8 @@ def answer(method, params, id):
                 out("x" * 1_000_000)
             out('"}]}}\n')
             return None
+        if do == "pid":
+            return {"content": [{"type": "text", "text": str(os.getpid())}]}
         if do == "wrong ids":
             for wrong in (10**6, "x", None, [1], str(id)):
                 send({"id": wrong, "result": {"content": []}})

@@ -5,8 +5,11 @@ mod faithful;
 mod hostile;
 mod http;
 mod life;
+mod pool;
 mod real;
 mod seen;
+mod sessions;
+mod ways;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -55,6 +58,7 @@ fn limits() -> Limits {
         pause_max: Duration::from_millis(100),
         sustained: Duration::from_secs(10),
         stop: Duration::from_millis(300),
+        ..Limits::default()
     }
 }
 
