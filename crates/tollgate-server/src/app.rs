@@ -20,7 +20,7 @@ use tollgate::{AnchorWatch, CancellationToken, Clock, Door, Gate, Operator, Relo
 
 use crate::entrance::{self, Holder, Names};
 use crate::keys::Ring;
-use crate::limits::{CONVERSATIONS_MAX, IN_FLIGHT_MAX, LISTENERS_MAX};
+use crate::limits::{IN_FLIGHT_MAX, LISTENERS_MAX, conversations_max};
 use crate::mcp::stream::Streams;
 use crate::metrics::{Metered, Metrics};
 use crate::problem::Problem;
@@ -132,7 +132,7 @@ impl App {
     /// A place among the conversations that hold a connection.
     pub(crate) fn conversation(&self) -> Result<OwnedSemaphorePermit, Problem> {
         let place = Arc::clone(&self.conversations).try_acquire_owned();
-        place.map_err(|_| Problem::too_many(format!("{CONVERSATIONS_MAX} conversations are held already")))
+        place.map_err(|_| Problem::too_many(format!("{} conversations are held already", conversations_max())))
     }
 
     /// A place among the listeners to new records.
@@ -173,7 +173,7 @@ pub fn router(house: &Tollgate, address: SocketAddr, options: ServeOptions) -> S
         cut: CancellationToken::new(),
         stop: options.stop.child_token(),
         in_flight,
-        conversations: Arc::new(Semaphore::new(CONVERSATIONS_MAX)),
+        conversations: Arc::new(Semaphore::new(conversations_max())),
         listeners: Arc::new(Semaphore::new(LISTENERS_MAX)),
     });
     Service { router: routes(&app), app }

@@ -2,8 +2,13 @@
 
 use std::time::Duration;
 
-/// Connections at once; more wait to be accepted.
-pub(crate) const CONNECTIONS_MAX: usize = 512;
+use rustix::process::{Resource, getrlimit};
+
+/// Connections at once; more wait to be accepted. Fewer where the process may not open twice as many files, but these.
+pub(crate) const CONNECTIONS_MAX: usize = 16 * 1024;
+pub(crate) const CONNECTIONS_MIN: usize = 512;
+/// Places among the connections that no conversation takes, however many there are.
+pub(crate) const CONNECTIONS_FOR_REQUESTS: usize = 256;
 /// The head of a request.
 pub(crate) const HEAD_BYTES_MAX: usize = 64 * 1024;
 /// Reading the head of a request, and between two requests of one connection.
@@ -14,8 +19,6 @@ pub(crate) const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 pub(crate) const IN_FLIGHT_MAX: usize = 512;
 /// Listeners to new records at once.
 pub(crate) const LISTENERS_MAX: usize = 16;
-/// Conversations over WebSockets and event streams at once; each holds a connection.
-pub(crate) const CONVERSATIONS_MAX: usize = 256;
 /// What is read of a WebSocket at once, and held for each.
 pub(crate) const SOCKET_BUFFER_BYTES: usize = 4 * 1024;
 /// Between two looks for new records.
@@ -34,3 +37,14 @@ pub(crate) const RECORDS_MAX: usize = 1_000;
 pub(crate) const RECORDS_DEFAULT: usize = 50;
 /// Lines of one metric; what comes later is counted under one name.
 pub(crate) const SERIES_MAX: usize = 5_000;
+
+/// Connections that this process may hold at once.
+pub(crate) fn connections_max() -> usize {
+    let files = getrlimit(Resource::Nofile).current.and_then(|files| usize::try_from(files).ok());
+    (files.unwrap_or(usize::MAX) / 2).clamp(CONNECTIONS_MIN, CONNECTIONS_MAX)
+}
+
+/// Conversations over WebSockets and event streams at once; each holds a connection.
+pub(crate) fn conversations_max() -> usize {
+    connections_max() - CONNECTIONS_FOR_REQUESTS
+}

@@ -19,7 +19,7 @@ use tollgate::{CancellationToken, Tollgate};
 
 use crate::app::{ServeOptions, router};
 use crate::keys::{self, KeyError};
-use crate::limits::{CONNECTIONS_MAX, HEAD_BYTES_MAX, HEAD_TIMEOUT};
+use crate::limits::{HEAD_BYTES_MAX, HEAD_TIMEOUT, connections_max};
 
 /// After an accept failed, as with too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -98,7 +98,7 @@ pub async fn serve(house: Arc<Tollgate>, address: SocketAddr, options: ServeOpti
 }
 
 async fn accept(listener: TcpListener, router: Router, connections: &mut JoinSet<()>, stop: &CancellationToken) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let places = Arc::new(Semaphore::new(connections_max()));
     loop {
         let arrived = async {
             // INVARIANT: the semaphore lives here and is never closed.
