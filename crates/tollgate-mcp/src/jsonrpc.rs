@@ -136,6 +136,24 @@ impl RpcError {
         Self { data: Some(Box::new(data)), ..Self::new(-32021, message) }
     }
 
+    /// There is no such resource (MCP, Resources: error handling; the code is another since 2026-07-28).
+    pub(crate) fn resource_not_found(uri: &str, is_stateless: bool) -> Self {
+        let code = if is_stateless { -32602 } else { -32002 };
+        let data = Some(Box::new(serde_json::json!({ "uri": uri })));
+        Self { data, ..Self::new(code, format!("Resource not found: {uri}")) }
+    }
+
+    /// What was asked for did not come about.
+    pub(crate) fn refused(detail: impl std::fmt::Display) -> Self {
+        Self::new(-32000, detail.to_string())
+    }
+
+    /// The same with all that is known of it.
+    pub(crate) fn with_data(mut self, data: &impl Serialize) -> Self {
+        self.data = serde_json::to_value(data).ok().map(Box::new);
+        self
+    }
+
     /// The request speaks a revision that is not served per request.
     pub(crate) fn unsupported_version(requested: &str, supported: &[&str]) -> Self {
         let data = serde_json::json!({ "supported": supported, "requested": requested });

@@ -2,6 +2,7 @@
 //! state that the handshake era has, the negotiated revision; requests of the stateless era neither read nor change it.
 
 mod client;
+mod entries;
 pub mod http;
 pub(crate) mod live;
 mod params;
@@ -17,11 +18,12 @@ use serde_json::json;
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 use tollgate_types::{
-    Caller, ClientCapabilities, Code, Door, ErrorObject, LogLevel, Outcome, Progress, ProgressUpdate, TraceContext,
-    limits,
+    CallKind, Caller, ClientCapabilities, Code, Door, ErrorObject, LogLevel, Outcome, Progress, ProgressUpdate,
+    TraceContext, limits,
 };
 
 use crate::jsonrpc::{self, Id, Message, RpcError};
+use crate::wire_name::Members;
 use client::{Client, Retry, Told};
 use live::Asked;
 use params::{Era, Params};
@@ -138,15 +140,13 @@ impl Session {
             "server/discover" => {
                 let discovered = json!({
                     "supportedVersions": Revision::STATELESS.map(Revision::as_str),
-                    "capabilities": { "tools": {}, "logging": {} },
+                    "capabilities": capabilities(),
                     "ttlMs": LIST_TTL_MS,
                     "cacheScope": "private",
                 });
                 return Ok(self.reply(id, Revision::V2026_07_28, &self.with_instructions(discovered)));
             }
-            "tools/list" => params.list()?,
-            "tools/call" => params.call()?,
-            _ => return Err(RpcError::method_not_found(method)),
+            _ => params.ask(method)?.ok_or_else(|| RpcError::method_not_found(method))?,
         };
         let (client, logs) = (params.stateless_client()?, params.log_level()?);
         let peer = Peer { revision: Revision::V2026_07_28, client, logs };
@@ -161,7 +161,7 @@ impl Session {
                 self.handshake = Some(Peer { revision, client, logs: Some(LOGS_UNASKED) });
                 let initialized = json!({
                     "protocolVersion": revision.as_str(),
-                    "capabilities": { "tools": {}, "logging": {} },
+                    "capabilities": capabilities(),
                     "serverInfo": { "name": self.info.name, "version": self.info.version },
                 });
                 Ok(self.reply(id, revision, &self.with_instructions(initialized)))
@@ -172,9 +172,12 @@ impl Session {
                 self.handshake = Some(peer);
                 Ok(self.reply(id, peer.revision, &json!({})))
             }
-            "tools/list" => Ok(self.run(id, self.negotiated(method)?, params.list()?)),
-            "tools/call" => Ok(self.run(id, self.negotiated(method)?, params.call()?)),
             "server/discover" => Err(params::missing_meta(params::PROTOCOL_VERSION)),
+            _ if params::is_known(method) => {
+                let peer = self.negotiated(method)?;
+                let ask = params.ask(method)?.ok_or_else(|| RpcError::method_not_found(method))?;
+                Ok(self.run(id, peer, ask))
+            }
             _ => Err(RpcError::method_not_found(method)),
         }
     }
@@ -206,6 +209,11 @@ impl Session {
     }
 }
 
+/// What is served, to everybody: what a caller may use of it is said by the lists.
+fn capabilities() -> serde_json::Value {
+    json!({ "tools": {}, "resources": {}, "prompts": {}, "completions": {}, "logging": {} })
+}
+
 /// A cancellation that makes no sense is ignored (MCP, Cancellation: error handling).
 fn cancel(params: Option<&RawValue>) -> Action {
     let id = Params::read(params).ok().and_then(|params| serde_json::from_str(params.request_id?.get()).ok());
@@ -233,9 +241,11 @@ pub struct Answer {
 #[derive(Debug)]
 enum Ask {
     List {
+        kind: CallKind,
         after: Option<String>,
     },
     Call {
+        kind: CallKind,
         name: String,
         arguments: String,
         is_fit: bool,
@@ -292,20 +302,21 @@ impl Request {
             status: if revision.is_stateless() { 400 } else { 200 },
         };
         match ask {
-            Ask::List { after } => {
-                let page = tools::list(&*door, &caller, after.as_deref(), revision).await;
-                Answer { text: jsonrpc::answer(&id, Stamped::new(revision, &info, &page)), status: 200 }
+            Ask::List { kind, after } => {
+                let page = entries::list(&*door, &caller, kind, after.as_deref(), revision).await;
+                let text = jsonrpc::on_one_line(jsonrpc::answer(&id, Stamped::new(revision, &info, &page)));
+                Answer { text, status: 200 }
             }
-            Ask::Call { name, arguments, is_fit, key, trace, retry, .. } => {
+            Ask::Call { kind, name, arguments, is_fit, key, trace, retry, .. } => {
                 let mut call = tools::call(&id, name, arguments).with_trace(trace.map(|trace| *trace));
-                (call.idempotency_key, call.protocol) = (key, Some(revision.as_str()));
+                (call.kind, call.idempotency_key, call.protocol) = (kind, key, Some(revision.as_str()));
                 if !is_fit {
                     // The protocol's own error; the door only records that it was tried.
                     let error = ErrorObject::new(Code::InvalidArguments, "`arguments` must be an object");
                     door.call(&caller, call.refused(error)).await;
                     return failure(&RpcError::invalid_params("`arguments` must be an object"));
                 }
-                let outcome = match client.call(door, caller, call, "tools/call", *retry, progress).await {
+                let outcome = match client.call(door, caller, call, params::method(kind), *retry, progress).await {
                     Ok(Told::Ended(outcome)) => *outcome,
                     Ok(Told::Asks(asks)) => return Answer { text: asking(&id, &info, &asks), status: 200 },
                     Err(error) => return failure(&error),
@@ -313,12 +324,35 @@ impl Request {
                 if let Some(lacks) = tools::client_lacks(&outcome).filter(|_| revision.is_stateless()) {
                     return failure(&RpcError::missing_capability(lacks));
                 }
-                let result = tools::result_of(&outcome, revision);
-                let stamped = Stamped::new(revision, &info, &result).telling(&outcome);
-                Answer { text: jsonrpc::answer(&id, stamped), status: 200 }
+                match told(&id, &info, kind, revision, &outcome) {
+                    Ok(text) => Answer { text: jsonrpc::on_one_line(text), status: 200 },
+                    Err(error) => failure(&error),
+                }
             }
         }
     }
+}
+
+/// The end of a call, as an answer.
+fn told(
+    id: &Id,
+    info: &ServerInfo,
+    kind: CallKind,
+    revision: Revision,
+    outcome: &Outcome,
+) -> Result<Vec<u8>, RpcError> {
+    if !kind.is_tool() {
+        let raw = entries::result_of(outcome, kind, revision)?;
+        let kept = entries::kept(&raw);
+        let result = Both { one: &kept.result, other: entries::caching(kind, revision) };
+        return Ok(jsonrpc::answer(id, Stamped::new(revision, info, &result).telling(outcome).keeping(kept.meta)));
+    }
+    if let Some(kept) = entries::Kept::of_tool(outcome, revision) {
+        let stamped = Stamped::new(revision, info, &kept.result).telling(outcome).keeping(kept.meta);
+        return Ok(jsonrpc::answer(id, stamped));
+    }
+    let result = tools::result_of(outcome, revision);
+    Ok(jsonrpc::answer(id, Stamped::new(revision, info, &result).telling(outcome)))
 }
 
 /// The notification of one step under the client's token, one line.
@@ -360,7 +394,7 @@ fn asking(id: &Id, info: &ServerInfo, asks: &Asks) -> Vec<u8> {
             result_type: "input_required",
             input_requests: &asks.requests,
             request_state: &asks.state,
-            meta: ResultMeta { server_info, outside: false, warnings: &[] },
+            meta: ResultMeta { server_info, outside: false, warnings: &[], more: Members::default() },
         },
     ))
 }
@@ -391,6 +425,18 @@ struct ResultMeta<'a> {
     outside: bool,
     #[serde(rename = "tollgate/warnings", skip_serializing_if = "<[String]>::is_empty")]
     warnings: &'a [String],
+    /// What the server behind said there.
+    #[serde(flatten)]
+    more: Members<'a>,
+}
+
+/// The members of two objects.
+#[derive(Serialize)]
+struct Both<'a> {
+    #[serde(flatten)]
+    one: &'a Members<'a>,
+    #[serde(flatten)]
+    other: serde_json::Map<String, serde_json::Value>,
 }
 
 #[derive(Serialize)]
@@ -402,7 +448,7 @@ struct Implementation<'a> {
 impl<'a, R: Serialize> Stamped<'a, R> {
     fn new(revision: Revision, info: &'a ServerInfo, result: &'a R) -> Self {
         let server_info = Some(Implementation { name: &info.name, version: &info.version });
-        let meta = ResultMeta { server_info, outside: false, warnings: &[] };
+        let meta = ResultMeta { server_info, outside: false, warnings: &[], more: Members::default() };
         let stamp = revision.is_stateless().then_some(Stamp { result_type: Some("complete"), meta });
         Self { stamp, result }
     }
@@ -415,10 +461,19 @@ impl<'a, R: Serialize> Stamped<'a, R> {
         if !is_outside && warnings.is_empty() {
             return self;
         }
-        let meta = ResultMeta { server_info: None, outside: false, warnings: &[] };
+        let meta = ResultMeta { server_info: None, outside: false, warnings: &[], more: Members::default() };
         let stamp = self.stamp.get_or_insert(Stamp { result_type: None, meta });
         stamp.meta.outside = is_outside;
         stamp.meta.warnings = warnings;
+        self
+    }
+
+    /// The same with what the server behind said in its `_meta`.
+    fn keeping(mut self, more: Members<'a>) -> Self {
+        if !more.0.is_empty() {
+            let meta = ResultMeta { server_info: None, outside: false, warnings: &[], more: Members::default() };
+            self.stamp.get_or_insert(Stamp { result_type: None, meta }).meta.more = more;
+        }
         self
     }
 }

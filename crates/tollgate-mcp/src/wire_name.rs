@@ -187,6 +187,7 @@ pub(crate) fn members(
 }
 
 /// The members of an object in their order, each still raw.
+#[derive(Debug, Default)]
 pub(crate) struct Members<'a>(pub(crate) Vec<(Cow<'a, str>, &'a RawValue)>);
 
 impl<'de> Deserialize<'de> for Members<'de> {

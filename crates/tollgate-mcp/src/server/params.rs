@@ -5,13 +5,15 @@ use std::collections::HashMap;
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use serde::Deserialize;
+use serde_json::json;
 use serde_json::value::RawValue;
 
-use tollgate_types::{ClientCapabilities, LogLevel, TraceContext};
+use tollgate_types::{CallKind, ClientCapabilities, LogLevel, TraceContext};
 
 use super::client::Retry;
 use super::{Ask, Revision};
 use crate::jsonrpc::{RpcError, present};
+use crate::wire_name;
 
 pub(super) const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 /// Our own member of a call's `_meta`: the call happens at most once under it (MCP, Base protocol: `_meta` names).
@@ -40,6 +42,14 @@ pub(super) struct Params<'a> {
     pub(super) name: Option<&'a RawValue>,
     #[serde(borrow, default, deserialize_with = "present")]
     arguments: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    pub(super) uri: Option<&'a RawValue>,
+    #[serde(rename = "ref", borrow, default, deserialize_with = "present")]
+    of: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    argument: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    context: Option<&'a RawValue>,
     #[serde(borrow, default, deserialize_with = "present")]
     cursor: Option<&'a RawValue>,
     #[serde(borrow, default, deserialize_with = "present")]
@@ -191,26 +201,73 @@ impl<'a> Params<'a> {
         offered(CLIENT_CAPABILITIES, self.meta.client_capabilities)
     }
 
-    pub(super) fn list(&self) -> Result<Ask, RpcError> {
-        let Some(cursor) = unless_null(self.cursor) else { return Ok(Ask::List { after: None }) };
+    /// What a method that both eras know asks of the door.
+    pub(super) fn ask(&self, method: &str) -> Result<Option<Ask>, RpcError> {
+        Ok(Some(match method {
+            "tools/list" => self.list(CallKind::Tool)?,
+            "resources/list" => self.list(CallKind::Resource)?,
+            "resources/templates/list" => self.list(CallKind::Template)?,
+            "prompts/list" => self.list(CallKind::Prompt)?,
+            "tools/call" => self.call(CallKind::Tool, self.text("name", self.name)?)?,
+            "prompts/get" => self.call(CallKind::Prompt, wire_name::prompt_entry(&self.text("name", self.name)?))?,
+            "resources/read" => self.of_resource(CallKind::Resource)?,
+            "completion/complete" => self.completion()?,
+            _ => return Ok(None),
+        }))
+    }
+
+    fn of_resource(&self, kind: CallKind) -> Result<Ask, RpcError> {
+        let uri = self.text("uri", self.uri)?;
+        let (entry, own) = wire_name::resource_entry(&uri);
+        self.asked(kind, entry, json!({ "uri": own }).to_string(), true)
+    }
+
+    /// What an argument may be, of the prompt or the template that `ref` names.
+    fn completion(&self) -> Result<Ask, RpcError> {
+        #[derive(Default, Deserialize)]
+        struct Of {
+            #[serde(rename = "type")]
+            kind: String,
+            name: Option<String>,
+            uri: Option<String>,
+        }
+        let of: Of = read_object("ref", self.of)?;
+        let entry = match (of.kind.as_str(), of.name, of.uri) {
+            ("ref/prompt", Some(name), _) => wire_name::prompt_entry(&name),
+            ("ref/resource", _, Some(uri)) => wire_name::resource_entry(&uri).0,
+            _ => {
+                let detail = "`ref` must be of the type `ref/prompt` with a `name`, or `ref/resource` with a `uri`";
+                return Err(RpcError::invalid_params(detail));
+            }
+        };
+        let member = |name: &str, raw: Option<&RawValue>| unless_null(raw).map(|raw| format!("\"{name}\":{raw}"));
+        let members = [member("argument", self.argument), member("context", self.context)];
+        let arguments = format!("{{{}}}", members.into_iter().flatten().collect::<Vec<_>>().join(","));
+        self.asked(CallKind::Completion, entry, arguments, true)
+    }
+
+    fn list(&self, kind: CallKind) -> Result<Ask, RpcError> {
+        let Some(cursor) = unless_null(self.cursor) else { return Ok(Ask::List { kind, after: None }) };
         let cursor = self.text("cursor", Some(cursor))?;
         let after = BASE64_URL_SAFE_NO_PAD.decode(cursor).ok().and_then(|bytes| String::from_utf8(bytes).ok());
         match after.as_deref().and_then(|text| text.strip_prefix(CURSOR_PREFIX)) {
-            Some(name) => Ok(Ask::List { after: Some(name.to_owned()) }),
+            Some(name) => Ok(Ask::List { kind, after: Some(name.to_owned()) }),
             None => Err(RpcError::invalid_params("`cursor` is not one of this server's; list again without it")),
         }
     }
 
-    pub(super) fn call(&self) -> Result<Ask, RpcError> {
-        let name = self.text("name", self.name)?;
+    fn call(&self, kind: CallKind, name: String) -> Result<Ask, RpcError> {
         let raw = unless_null(self.arguments);
         let is_fit = raw.is_none_or(is_object);
-        let arguments = raw.map_or("{}", RawValue::get).to_owned();
+        self.asked(kind, name, raw.map_or("{}", RawValue::get).to_owned(), is_fit)
+    }
+
+    fn asked(&self, kind: CallKind, name: String, arguments: String, is_fit: bool) -> Result<Ask, RpcError> {
         let key =
             unless_null(self.meta.idempotency_key).map(|key| self.text(IDEMPOTENCY_KEY, Some(key))).transpose()?;
         let progress_token = self.progress_token()?.map(ToOwned::to_owned);
         let (trace, retry) = (self.trace().map(Box::new), Box::new(self.retry()?));
-        Ok(Ask::Call { name, arguments, is_fit, key, progress_token, trace, retry })
+        Ok(Ask::Call { kind, name, arguments, is_fit, key, progress_token, trace, retry })
     }
 
     /// What the request brings of an earlier round (MCP 2026-07-28, Multi round-trip requests). In the older era these
@@ -262,6 +319,34 @@ impl<'a> Params<'a> {
             return Ok(Some(token));
         }
         Err(RpcError::invalid_params("`progressToken` must be a string or an integer"))
+    }
+}
+
+/// What the door is asked by.
+const METHODS: [&str; 8] = [
+    "tools/list",
+    "tools/call",
+    "resources/list",
+    "resources/templates/list",
+    "resources/read",
+    "prompts/list",
+    "prompts/get",
+    "completion/complete",
+];
+
+/// Whether the door is asked by this method.
+pub(super) fn is_known(method: &str) -> bool {
+    METHODS.contains(&method)
+}
+
+/// The method of a call.
+pub(super) fn method(kind: CallKind) -> &'static str {
+    match kind {
+        CallKind::Resource => "resources/read",
+        CallKind::Prompt => "prompts/get",
+        CallKind::Completion => "completion/complete",
+        CallKind::Subscription => "resources/subscribe",
+        _ => "tools/call",
     }
 }
 

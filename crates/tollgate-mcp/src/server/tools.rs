@@ -1,53 +1,19 @@
-//! `tools/list` and `tools/call`: the door's words in the protocol's.
+//! `tools/call`, and how lists show a tool: the door's words in the protocol's.
 
 use std::borrow::Cow;
 
 use serde::Serialize;
 use serde_json::{Value, json};
 use tollgate_catalog::to_definition;
-use tollgate_types::{
-    Call, Caller, ClientCapability, Content, Dialect, Door, End, ErrorObject, Outcome, ToolDefinition,
-};
+use tollgate_types::{Call, ClientCapability, Content, Dialect, End, ErrorObject, Outcome, ToolDefinition};
 
-use super::{LIST_TTL_MS, Revision, params};
+use super::Revision;
 use crate::jsonrpc::Id;
-
-/// Tools on one page of `tools/list`.
-pub(super) const PAGE_TOOLS_MAX: usize = 200;
-
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct Page {
-    tools: Vec<Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    next_cursor: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    ttl_ms: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    cache_scope: Option<&'static str>,
-}
-
-/// The page that begins after the tool named `after`. A cursor names a place, not a count: a tool that comes or goes
-/// meanwhile moves no other across a page's edge.
-pub(super) async fn list(door: &dyn Door, caller: &Caller, after: Option<&str>, revision: Revision) -> Page {
-    let listed = door.list(caller).await;
-    let mut rest = listed.iter().skip_while(|tool| after.is_some_and(|after| tool.name.as_str() <= after));
-    let page: Vec<_> = rest.by_ref().take(PAGE_TOOLS_MAX).collect();
-    let next_cursor = rest.next().and(page.last()).map(|last| params::cursor_after(&last.name));
-    let tools = page.into_iter().map(|tool| shown(tool)).collect();
-    let is_cacheable = revision.is_stateless();
-    Page {
-        tools,
-        next_cursor,
-        ttl_ms: is_cacheable.then_some(LIST_TTL_MS),
-        cache_scope: is_cacheable.then_some("private"),
-    }
-}
 
 /// The definition with an output schema that every answer fits: a result fits the tool's own schema, and a failure, whose
 /// structured part is the error object, fits too. Clients hold a server to what it shows (MCP, Tools: output schema):
 /// TypeScript's 1.x even checks errors. The gate itself checks results against the tool's own schema, unchanged.
-fn shown(tool: &ToolDefinition) -> Value {
+pub(super) fn shown(tool: &ToolDefinition) -> Value {
     let mut shown = to_definition(tool, Dialect::Mcp);
     let Some(members) = shown.as_object_mut() else { return shown };
     if let Some(own) = members.shift_remove("outputSchema") {

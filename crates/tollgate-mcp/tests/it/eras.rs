@@ -25,7 +25,7 @@ async fn the_handshake_takes_what_was_asked_for_or_the_latest() {
         let answer = peer.ask(&bare(1, "initialize", &initialize(asked))).await;
         assert_eq!(
             answer["result"],
-            json!({ "protocolVersion": given, "capabilities": { "tools": {}, "logging": {} },
+            json!({ "protocolVersion": given, "capabilities": { "tools": {}, "resources": {}, "prompts": {}, "completions": {}, "logging": {} },
                 "serverInfo": { "name": "tollgate", "version": "0.1.0" }, "instructions": "Ask for less." })
         );
     }
@@ -37,7 +37,7 @@ async fn discovery_says_all_that_a_stateless_client_needs() {
     let answer = peer.ask(&modern("d", "server/discover", &json!({}))).await;
     assert_eq!(
         answer["result"],
-        json!({ "resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": { "tools": {}, "logging": {} },
+        json!({ "resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": { "tools": {}, "resources": {}, "prompts": {}, "completions": {}, "logging": {} },
             "instructions": "Ask for less.", "ttlMs": 60_000, "cacheScope": "private",
             "_meta": { "io.modelcontextprotocol/serverInfo": { "name": "tollgate", "version": "0.1.0" } } })
     );
@@ -51,7 +51,7 @@ async fn before_the_handshake_a_bare_request_is_told_what_is_missing() {
         ("tools/call", json!(-32602)),
         ("logging/setLevel", json!(-32602)),
         ("server/discover", json!(-32602)),
-        ("prompts/list", json!(-32601)),
+        ("prompts/lists", json!(-32601)),
         ("ping", Value::Null),
     ] {
         let answer = peer.ask(&bare(1, method, &json!({ "name": "echo" }))).await;

@@ -40,6 +40,13 @@ pub(crate) fn result_of(method: &str) -> &'static str {
         "server/discover" => "DiscoverResult",
         "tools/list" => "ListToolsResult",
         "tools/call" => "CallToolResult",
+        "resources/list" => "ListResourcesResult",
+        "resources/templates/list" => "ListResourceTemplatesResult",
+        "resources/read" => "ReadResourceResult",
+        "prompts/list" => "ListPromptsResult",
+        "prompts/get" => "GetPromptResult",
+        "completion/complete" => "CompleteResult",
+        "subscriptions/listen" => "SubscriptionsListenResult",
         "ping" | "logging/setLevel" => "EmptyResult",
         other => panic!("`{other}` has no result here"),
     }
@@ -52,6 +59,19 @@ pub(crate) fn sent_as(method: &str) -> &'static [(&'static str, &'static str)] {
         "notifications/message" => {
             &[("2026-07-28", "LoggingMessageNotification"), ("2025-11-25", "LoggingMessageNotification")]
         }
+        "notifications/tools/list_changed" => {
+            &[("2026-07-28", "ToolListChangedNotification"), ("2025-11-25", "ToolListChangedNotification")]
+        }
+        "notifications/resources/list_changed" => {
+            &[("2026-07-28", "ResourceListChangedNotification"), ("2025-11-25", "ResourceListChangedNotification")]
+        }
+        "notifications/prompts/list_changed" => {
+            &[("2026-07-28", "PromptListChangedNotification"), ("2025-11-25", "PromptListChangedNotification")]
+        }
+        "notifications/resources/updated" => {
+            &[("2026-07-28", "ResourceUpdatedNotification"), ("2025-11-25", "ResourceUpdatedNotification")]
+        }
+        "notifications/subscriptions/acknowledged" => &[("2026-07-28", "SubscriptionsAcknowledgedNotification")],
         "notifications/cancelled" => &[("2025-11-25", "CancelledNotification")],
         "elicitation/create" => &[("2025-11-25", "ElicitRequest")],
         "sampling/createMessage" => &[("2025-11-25", "CreateMessageRequest")],

@@ -14,6 +14,7 @@ mod configuration;
 mod credentials;
 mod data;
 mod failure;
+mod faithful;
 mod hosted;
 mod laws;
 mod library;

@@ -88,17 +88,20 @@ pub(super) fn check_stateless(
         Ok(None) => return Err(RpcError::header_mismatch("`Mcp-Method` is missing")),
         Err(()) => return Err(RpcError::header_mismatch("`Mcp-Method` must be there once, in visible ASCII")),
     }
-    if method == "tools/call" { check_name(headers, params) } else { Ok(()) }
+    match method {
+        "tools/call" | "prompts/get" => check_name(headers, "name", &params.text("name", params.name)?),
+        "resources/read" => check_name(headers, "uri", &params.text("uri", params.uri)?),
+        _ => Ok(()),
+    }
 }
 
-fn check_name(headers: &HeaderMap, params: &Params<'_>) -> Result<(), RpcError> {
-    let name = params.text("name", params.name)?;
+fn check_name(headers: &HeaderMap, member: &str, name: &str) -> Result<(), RpcError> {
     let Ok(Some(said)) = one(headers, "mcp-name") else {
         return Err(RpcError::header_mismatch("`Mcp-Name` must be there once, in visible ASCII"));
     };
     match decoded(said) {
         Some(said) if said == name => Ok(()),
-        Some(_) => Err(RpcError::header_mismatch("`Mcp-Name` is not `params.name`")),
+        Some(_) => Err(RpcError::header_mismatch(format_args!("`Mcp-Name` is not `params.{member}`"))),
         None => Err(RpcError::header_mismatch("`Mcp-Name` does not decode")),
     }
 }
