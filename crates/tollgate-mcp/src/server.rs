@@ -9,6 +9,7 @@ mod params;
 mod park;
 mod revision;
 mod seal;
+mod shown;
 mod tools;
 
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! `[mcp.NAME]`: the servers that Tollgate calls, and their tools in the gate.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
@@ -34,8 +34,27 @@ pub(crate) struct Servers {
     gate: Gate,
     overlays: Overlays,
     upstreams: Upstreams,
+    changed: Arc<Changed>,
     known: Mutex<BTreeMap<String, Known>>,
     following: Mutex<JoinSet<()>>,
+}
+
+/// The servers who have said something new since the gate was brought to it.
+#[derive(Default)]
+struct Changed {
+    names: Mutex<BTreeSet<String>>,
+    more: Notify,
+}
+
+impl Changed {
+    fn add(&self, name: &str) {
+        self.names.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned());
+        self.more.notify_one();
+    }
+
+    fn take(&self) -> BTreeSet<String> {
+        std::mem::take(&mut *self.names.lock().unwrap_or_else(PoisonError::into_inner))
+    }
 }
 
 /// What the gate knows of one server.
@@ -53,14 +72,14 @@ impl Servers {
         overlays: Overlays,
         clock: Arc<dyn Clock>,
     ) -> Result<Arc<Self>, UpstreamError> {
-        let changed = Arc::new(Notify::new());
+        let changed = Arc::new(Changed::default());
         let on_change = Arc::new({
             let changed = Arc::clone(&changed);
-            move |_: &str| changed.notify_one()
+            move |name: &str| changed.add(name)
         });
         let upstreams = Upstreams::start(configs, Limits::default(), clock, on_change)?;
-        let servers =
-            Arc::new(Self { gate, overlays, upstreams, known: Mutex::default(), following: Mutex::default() });
+        let (known, following) = (Mutex::default(), Mutex::default());
+        let servers = Arc::new(Self { gate, overlays, upstreams, changed: Arc::clone(&changed), known, following });
         let supply: Weak<dyn Supply> = Arc::downgrade(&servers) as Weak<dyn Supply>;
         servers.gate.supplied_by(supply);
         let following = follow(Arc::downgrade(&servers), changed);
@@ -68,16 +87,19 @@ impl Servers {
         Ok(servers)
     }
 
-    fn refresh_all(&self) {
-        for status in self.upstreams.list() {
-            self.refresh(&status.name);
+    /// Brings the gate to what servers said since it was last brought to it. What found no place is tried again. Whoever comes
+    /// meanwhile waits, so that nobody looks into a gate that is behind.
+    fn refresh_changed(&self) {
+        let mut all = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut names = self.changed.take();
+        names.extend(all.iter().filter(|(_, known)| !known.refused.is_empty()).map(|(name, _)| name.clone()));
+        for name in names {
+            self.refresh(all.entry(name.clone()).or_default(), &name);
         }
     }
 
     /// Brings the gate's tools of one server to what the server says now.
-    fn refresh(&self, name: &str) {
-        let mut all = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = all.entry(name.to_owned()).or_default();
+    fn refresh(&self, known: &mut Known, name: &str) {
         let current: BTreeMap<String, Arc<dyn Tool>> =
             self.upstreams.tools_of(name).into_iter().map(|tool| (tool.definition().name, tool)).collect();
         let is_same = |name: &String, tool: &Arc<dyn Tool>| current.get(name).is_some_and(|now| Arc::ptr_eq(now, tool));
@@ -107,7 +129,7 @@ impl Servers {
 
     async fn settle(&self, wait: Duration) {
         self.upstreams.settle(wait).await;
-        self.refresh_all();
+        self.refresh_changed();
     }
 
     /// Every server, after each had the time to say what it has.
@@ -129,11 +151,11 @@ impl Servers {
 }
 
 /// Keeps the gate to what the servers say. Changes that come while one is worked in are worked in together.
-async fn follow(servers: Weak<Servers>, changed: Arc<Notify>) {
+async fn follow(servers: Weak<Servers>, changed: Arc<Changed>) {
     loop {
-        changed.notified().await;
+        changed.more.notified().await;
         let Some(servers) = servers.upgrade() else { return };
-        servers.refresh_all();
+        servers.refresh_changed();
     }
 }
 
@@ -147,7 +169,7 @@ impl Supply for Servers {
             let server = name.strip_prefix(PREFIX).and_then(|rest| rest.split_once("__"));
             if let Some((server, _)) = server.filter(|(server, _)| self.upstreams.has(server)) {
                 self.upstreams.settle_one(server, CALL_WAIT).await;
-                self.refresh(server);
+                self.refresh_changed();
             }
         })
     }

@@ -2,6 +2,7 @@
 //! what the house has a word of its own for is the house's.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
@@ -9,12 +10,12 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
 use tollgate_types::{CallKind, CallResult, Caller, Code, Door, End, ErrorObject, Outcome, Raw, ToolDefinition};
 
-use super::{LIST_TTL_MS, Revision, params, tools};
+use super::{LIST_TTL_MS, Revision, params, shown, tools};
 use crate::jsonrpc::RpcError;
 use crate::wire_name::{self, Members};
 
-/// Entries on one page of a list.
-const PAGE_MAX: usize = 200;
+/// Entries on one page of a list: each page asks the door for all of them.
+const PAGE_MAX: usize = 1_000;
 /// Members of results and of `_meta` that each connection says anew.
 const OWN_MEMBERS: [&str; 5] = ["resultType", "_meta", "ttlMs", "cacheScope", "io.modelcontextprotocol/serverInfo"];
 const RESOURCE_NOT_FOUND: i64 = -32002;
@@ -24,7 +25,7 @@ const INVALID_PARAMS: i64 = -32602;
 #[derive(Debug)]
 pub(super) struct Page {
     kind: CallKind,
-    items: Vec<Box<RawValue>>,
+    items: Vec<Arc<RawValue>>,
     next_cursor: Option<String>,
     is_cacheable: bool,
 }
@@ -66,7 +67,7 @@ pub(super) async fn list(
     let mut rest = listed.iter().skip_while(|entry| after.is_some_and(|after| entry.name.as_str() <= after));
     let page: Vec<_> = rest.by_ref().take(PAGE_MAX).collect();
     let next_cursor = rest.next().and(page.last()).map(|last| params::cursor_after(&last.name));
-    let items = page.into_iter().filter_map(|entry| shown(entry)).collect();
+    let items = page.into_iter().filter_map(|entry| shown::once(entry, shown)).collect();
     Page { kind, items, next_cursor, is_cacheable: revision.is_stateless() }
 }
 

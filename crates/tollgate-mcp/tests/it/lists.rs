@@ -44,7 +44,7 @@ async fn the_output_schema_holds_for_results_and_for_errors() {
 
 #[tokio::test]
 async fn pages_hold_every_tool_once() {
-    let all: Vec<_> = (0..450).map(|n| format!("tool_{n:03}")).collect();
+    let all: Vec<_> = (0..2_250).map(|n| format!("tool_{n:04}")).collect();
     let mut peer = Peer::start(Fixture::with_tools(all.clone()).0);
     let (mut seen, mut sizes, mut params) = (Vec::new(), Vec::new(), json!({}));
     loop {
@@ -55,14 +55,14 @@ async fn pages_hold_every_tool_once() {
         params = json!({ "cursor": cursor });
     }
     assert_eq!(seen, all);
-    assert_eq!(sizes, [200, 200, 50]);
+    assert_eq!(sizes, [1_000, 1_000, 250]);
 }
 
 #[tokio::test]
 async fn exactly_one_page_has_no_next() {
-    let mut peer = Peer::start(Fixture::with_tools((0..200).map(|n| format!("tool_{n:03}"))).0);
+    let mut peer = Peer::start(Fixture::with_tools((0..1_000).map(|n| format!("tool_{n:04}"))).0);
     let answer = peer.ask(&modern(1, "tools/list", &json!({ "cursor": null }))).await;
-    assert_eq!((names(&answer).len(), answer["result"].get("nextCursor")), (200, None));
+    assert_eq!((names(&answer).len(), answer["result"].get("nextCursor")), (1_000, None));
 }
 
 #[tokio::test]
