@@ -179,6 +179,47 @@ async fn a_stream_is_its_openers_until_it_closes() {
     world.end().await;
 }
 
+/// It skips the handshake, mixes the eras, takes ids twice and cancels everything; it is still answered, as are others.
+#[tokio::test]
+async fn a_client_that_does_everything_wrong_costs_nobody_an_answer() {
+    let (door, world) = world().await;
+    let list = request("1", "tools/list", &json!({}));
+    let cancel =
+        |id: &str| format!(r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{id}}}}}"#);
+    for way in Ways::ALL {
+        let mut client = Way::open(way, &world, &door).await;
+        assert!(client.ask(&list).await.code.is_some(), "{way:?}: nothing is listed before the handshake");
+        for id in ["1", r#""1""#, "null", "{}", "99999999999999999999999999"] {
+            client.tell(&cancel(id)).await;
+        }
+        client.tell(r#"{"jsonrpc":"2.0","method":"notifications/cancelled"}"#).await;
+        client.tell(r#"{"jsonrpc":"2.0","id":7,"result":{}}"#).await;
+        assert!(client.ask(&initialize("1")).await.code.is_none(), "{way:?}");
+        assert!(client.ask(&initialize("1")).await.code.is_none(), "{way:?}: it may begin anew");
+        assert_eq!(client.ask(&list).await.result["tools"].as_array().unwrap().len(), 4, "{way:?}");
+        assert_eq!(client.ask(&request("2", "server/discover", &json!({}))).await.code, Some(-32602), "{way:?}");
+        if way != Ways::Http {
+            let seen = door.calls().len();
+            for id in ["3", "3", "4", "4"] {
+                client.tell(&request(id, "tools/call", &json!({ "name": "wait" }))).await;
+            }
+            for id in ["3", "4"] {
+                let told = client.next().await;
+                assert_eq!((told.id.as_str(), told.code), (id, Some(-32600)), "{way:?}: an id is taken");
+            }
+            door.wait_for_calls(seen + 2).await;
+            let gone = door.cancelled().len();
+            for id in ["3", "4", "3", "5"] {
+                client.tell(&cancel(id)).await;
+            }
+            until(|| door.cancelled().len() == gone + 2).await;
+        }
+        let told = client.ask(&request("3", "tools/call", &json!({ "name": "echo", "arguments": { "x": 1 } }))).await;
+        assert_eq!(told.result["structuredContent"]["x"], 1, "{way:?}: the id is free again");
+    }
+    world.end().await;
+}
+
 /// Each way has the same guard, and no refusal is plain text.
 #[tokio::test]
 async fn nobody_comes_in_by_a_side_door() {

@@ -80,6 +80,19 @@ def answer(method, params, id):
         if character == "endless":
             n = int(params.get("cursor", 0))
             return {"tools": [tool(f"t{n}")], "nextCursor": str(n + 1)}
+        if character == "million":
+            note("listing")
+            page = ",".join('{"name":"t%d","inputSchema":{"type":"object"}}' % n for n in range(10**6))
+            out('{"jsonrpc":"2.0","id":%s,"result":{"tools":[%s]}}\n' % (json.dumps(id), page))
+            return None
+        if character == "thousands":
+            n = int(params.get("cursor", 0))
+            return {"tools": [tool(f"t{n}_{m}") for m in range(1000)], "nextCursor": str(n + 1)}
+        if character == "restless":
+            TOOLS = TOOLS[:1] + [tool(f"t{time.monotonic_ns()}")]
+            send({"id": id, "result": {"tools": TOOLS}})
+            send({"method": "notifications/tools/list_changed"})
+            return None
         if character == "pages":
             n = int(params.get("cursor", 0))
             return {"tools": [tool(f"t{n}")], "nextCursor": str(n + 1) if n < 4 else None}
@@ -158,6 +171,8 @@ for line in sys.stdin:
         result = answer(method, message.get("params", {}), id)
         if result is not None:
             send({"id": id, "result": result})
+        if character == "deaf" and method == "tools/list":
+            time.sleep(3600)
         if character == "late" and method == "initialize":
             send({"id": "probe-1", "error": {"code": -32601, "message": "late"}})
     except LookupError as error:

@@ -142,3 +142,59 @@ async fn progress_is_handed_on_and_questions_are_refused() {
     assert_eq!(replies[0]["error"]["code"], -32601);
     assert_eq!((&replies[1]["id"], &replies[1]["result"]), (&json!(5), &json!({})));
 }
+
+#[tokio::test]
+async fn a_million_tools_cost_no_more_than_is_allowed() {
+    for (character, part) in [("million", "larger than"), ("thousands", "more than")] {
+        let house = House::with(&[character]).await;
+        let status = house.status();
+        let said = status.last_error.clone().unwrap_or_default();
+        assert!(said.contains(part), "{character}: {said}");
+        // One list that is too long is no list; of one in pages the first thousands are used.
+        assert_eq!(status.tools.len() > 1_000, character == "thousands", "{} tools", status.tools.len());
+        assert!(house.methods().iter().filter(|it| *it == "tools/list").count() < 10);
+        house.upstreams.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn a_list_that_always_changes_keeps_nobody_from_calling() {
+    let house = House::with(&["restless"]).await;
+    for n in 0..20 {
+        let output = house.call("mcp__x__echo", json!({"n": n})).await.unwrap();
+        assert_eq!(text(&output), format!("{{\"n\": {n}}}"));
+    }
+    until("it is asked again and again", || house.changes.load(Ordering::SeqCst) > 3).await;
+    assert_eq!((house.status().tools.len(), house.status().restarts), (2, 0));
+    house.upstreams.stop().await;
+}
+
+#[tokio::test]
+async fn a_server_that_stops_reading_keeps_nobody_waiting_longer_than_they_want() {
+    let house = House::with(&["deaf"]).await;
+    // More than the pipe and the queue hold.
+    let large = "x".repeat(20_000);
+    let calls =
+        (0..100).map(|_| call(&house.upstreams, "mcp__x__echo", json!({"text": large}), Duration::from_millis(300)));
+    for answered in futures_util::future::join_all(calls).await {
+        assert_eq!(answered.unwrap_err().code, Code::Timeout);
+    }
+    house.upstreams.stop().await;
+    assert_eq!(house.status().state, UpstreamState::Stopped);
+}
+
+#[tokio::test]
+async fn a_server_may_die_at_any_message() {
+    for (moment, starts) in [("notifications/initialized", false), ("tools/list", false), ("tools/call", true)] {
+        let house = House::with(&["dies-at", moment]).await;
+        let status = house.status();
+        assert_eq!(status.state == UpstreamState::Ready, starts, "{moment}: {status:?}");
+        if starts {
+            let error = house.call("mcp__x__echo", json!({})).await.unwrap_err();
+            assert_eq!(error.tool_code.as_deref(), Some("BROKEN_OFF"), "{moment}: {error:?}");
+        }
+        until("its end is said", || house.status().last_error.is_some_and(|said| said.contains("exit status: 3")))
+            .await;
+        house.upstreams.stop().await;
+    }
+}
