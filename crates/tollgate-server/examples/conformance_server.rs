@@ -21,6 +21,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     for fixture in tollgate_testkit::fixtures() {
         builder = builder.tool(fixture);
     }
+    for fixture in tollgate_testkit::entry_fixtures() {
+        builder = builder.tool(fixture);
+    }
     let house = builder.build().await?;
     let Some(first) = keys::first(&data_dir, None, &*house.clock()).await? else {
         return Err("keys were made before".into());

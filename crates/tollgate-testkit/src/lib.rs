@@ -1,6 +1,6 @@
-//! Doubles and builders for tests: a scripted model server, a recording door, the tools of MCP's conformance suite, a
-//! clock that tests move, a disk that fails where they say so, a folder that goes away by itself, and the reference gate
-//! with what makes houses and stories.
+//! Doubles and builders for tests: a scripted model server, a recording door, the tools, resources and prompts of MCP's
+//! conformance suite, a clock that tests move, a disk that fails where they say so, a folder that goes away by itself, and
+//! the reference gate with what makes houses and stories.
 //!
 //! A double checks the protocol on everything that reaches it, so that a test with a double also tests the contract.
 //! Nothing here belongs in a product: a double that is used wrongly fails the test that uses it.
@@ -9,6 +9,7 @@ mod clock;
 mod cx;
 mod disk;
 mod door;
+mod entries;
 mod fixtures;
 mod folder;
 pub mod model;
@@ -18,5 +19,6 @@ pub use clock::TestClock;
 pub use cx::cx;
 pub use disk::{Act, Fault, TestDisk};
 pub use door::RecordingDoor;
+pub use entries::{EntryFixture, entry_fixtures};
 pub use fixtures::{Fixture, fixtures};
 pub use folder::Folder;
