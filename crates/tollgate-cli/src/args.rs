@@ -1,6 +1,7 @@
 //! The words of the command line.
 
 mod audit;
+mod mcp;
 mod run;
 
 use std::path::PathBuf;
@@ -9,6 +10,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use tollgate::ledger::ExportFormat;
 
 pub(crate) use audit::{AuditAction, EraseArgs, ExportArgs, FilterArgs, QueryArgs};
+pub(crate) use mcp::{AddArgs, McpAction};
 pub(crate) use run::{RunArgs, SessionsAction};
 
 /// The tool layer of AI agents: decides whether a tool call may happen, makes it happen, and writes it down.
@@ -127,7 +129,7 @@ pub(crate) enum Command {
         #[command(subcommand)]
         action: KeysAction,
     },
-    /// Look at the MCP servers that Tollgate calls
+    /// Add, look at and measure the MCP servers that Tollgate calls
     Mcp {
         #[command(subcommand)]
         action: McpAction,
@@ -315,14 +317,6 @@ pub(crate) enum KeysAction {
         /// Its name
         name: String,
     },
-}
-
-/// `mcp …`.
-#[derive(Subcommand)]
-pub(crate) enum McpAction {
-    /// Start each and say what it gives, what is set aside, and why one does not answer
-    #[command(after_help = "Exit status: 0 all answer · 1 one does not.")]
-    List,
 }
 
 /// `policy …`.

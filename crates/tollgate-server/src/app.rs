@@ -16,7 +16,7 @@ use tollgate::mcp::{ServerInfo, http::Endpoint};
 use tollgate::spans::Telemetry;
 use tollgate::store::Store;
 use tollgate::webhooks::Webhook;
-use tollgate::{AnchorWatch, CancellationToken, Clock, Door, Gate, Operator, Reloads, Surface, Tollgate};
+use tollgate::{AnchorWatch, CancellationToken, Clock, Door, Gate, Operator, Reloads, ServerWatch, Surface, Tollgate};
 
 use crate::entrance::{self, Holder, Names};
 use crate::keys::Ring;
@@ -94,6 +94,7 @@ pub(crate) struct App {
     pub(crate) data_dir: PathBuf,
     pub(crate) ledger: Arc<Ledger>,
     pub(crate) anchors: AnchorWatch,
+    pub(crate) servers: ServerWatch,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) tasks: TaskTracker,
     /// Nothing new is begun.
@@ -168,6 +169,7 @@ pub fn router(house: &Tollgate, address: SocketAddr, options: ServeOptions) -> S
         data_dir: house.data_dir().to_owned(),
         ledger: house.ledger(),
         anchors: house.anchors(),
+        servers: house.server_watch(),
         clock: house.clock(),
         tasks: TaskTracker::new(),
         cut: CancellationToken::new(),
@@ -196,6 +198,7 @@ fn routes(app: &Arc<App>) -> Router {
         .route("/api/v1/approvals/{id}/reject", post(rest::reject))
         .route("/api/v1/audit", get(rest::audit))
         .route("/api/v1/events", get(rest::events))
+        .route("/api/v1/servers", get(rest::servers))
         .route_layer(from_fn_with_state(Arc::clone(app), entrance::operator));
     let either = Router::new()
         .route("/api/v1/approvals", get(rest::approvals))

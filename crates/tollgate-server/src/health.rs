@@ -48,6 +48,7 @@ pub(crate) async fn metrics(State(app): State<Arc<App>>, Extension(holder): Exte
         forbidden: holder.is_operator().then(|| app.gate.forbidden_calls()),
         sent: app.webhook.as_ref().map(|webhook| webhook.counts()),
         sources: if holder.is_operator() { app.gate.sources() } else { Vec::new() },
+        servers: if holder.is_operator() { app.servers.statuses() } else { Vec::new() },
         spans: app.spans.as_ref().map(|spans| spans.counts()),
     };
     let shown = if holder.is_operator() { Shown::All } else { Shown::Only(app.names_for(&holder).await) };

@@ -1,6 +1,7 @@
 //! What is counted, in the text format of Prometheus (0.0.4).
 
 mod histogram;
+mod servers;
 mod stages;
 
 use std::collections::{BTreeMap, HashSet};
@@ -10,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Semaphore;
+use tollgate::mcp::upstream::UpstreamStatus;
 use tollgate::spans;
 use tollgate::webhooks::Counts;
 use tollgate::{
@@ -54,6 +56,8 @@ pub(crate) struct House<'a> {
     pub(crate) sent: Option<Counts>,
     /// What happened at the sources that tools ask; a client sees none.
     pub(crate) sources: Vec<SourceReport>,
+    /// The MCP servers behind the gate; a client sees none.
+    pub(crate) servers: Vec<UpstreamStatus>,
     /// What became of calls whose spans are sent, where they are.
     pub(crate) spans: Option<spans::Counts>,
 }
@@ -105,7 +109,8 @@ impl Metrics {
             .and_then(|()| write_sent(&mut text, house.sent))
             .and_then(|()| write_spans(&mut text, house.spans))
             .and_then(|()| write_anchors(&mut text, &house.anchors))
-            .and_then(|()| write_sources(&mut text, &house.sources));
+            .and_then(|()| write_sources(&mut text, &house.sources))
+            .and_then(|()| servers::write(&mut text, &house.servers));
         text
     }
 
@@ -339,6 +344,7 @@ mod tests {
             reloads: &Reloads::default(),
             sent: None,
             sources: Vec::new(),
+            servers: Vec::new(),
             spans: None,
         };
         let text = metrics.render(&house, &Shown::All);

@@ -171,6 +171,11 @@ fn ledger_paths() -> Value {
             "parameters": audit_parameters(),
             "responses": responses(&audit_answer(), &["400", "401", "403", "404"]),
         } },
+        "/api/v1/servers": { "get": {
+            "summary": "The MCP servers behind the gate, and how each does; nothing is started by asking",
+            "security": operator(),
+            "responses": responses(&list("servers", &json!({ "type": "object" })), &["401", "403"]),
+        } },
         "/api/v1/events": { "get": {
             "summary": "Every record of the ledger from now on, as server-sent events",
             "security": operator(),

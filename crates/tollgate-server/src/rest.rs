@@ -4,6 +4,7 @@
 mod approvals;
 mod audit;
 mod key;
+mod servers;
 mod undo;
 
 use std::borrow::Cow;
@@ -26,6 +27,7 @@ use crate::problem::Problem;
 
 pub(crate) use approvals::{answer, approval, approvals, approve, reject};
 pub(crate) use audit::{audit, events};
+pub(crate) use servers::servers;
 pub(crate) use undo::undo;
 
 #[derive(Deserialize)]

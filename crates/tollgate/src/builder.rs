@@ -23,7 +23,7 @@ use crate::overlay::Overlays;
 use crate::own;
 use crate::servers::{self, Servers};
 use crate::view::Selection;
-use crate::{Error, Tollgate, credentials, sandbox_level, telemetry, webhook};
+use crate::{Error, Tollgate, credentials, sandbox_level, telemetry, watch, webhook};
 
 /// Makes a [`Tollgate`]. Without a word it has the built-in tools, the role `developer` and its data in `.tollgate`.
 pub struct Builder {
@@ -159,8 +159,8 @@ impl Builder {
         warnings.extend(idle(&gate));
         let telemetry = telemetry::watch(&gate, &self.loaded, &redactor, &mut warnings).await?;
         let configs = servers::configured(&self.loaded, &redactor, &mut warnings).await?;
+        let configs = watch::logged(configs, &data_dir, &redactor, &self.clock);
         let servers = served(&self.loaded, configs, &gate, overlays, &self.clock)?;
-        let (clock, loaded, roles, reloads) = (self.clock, self.loaded, self.roles, Arc::default());
         Ok(Tollgate {
             webhook: webhook::watching(webhook, &gate),
             gate,
@@ -171,13 +171,13 @@ impl Builder {
             ledger,
             anchors,
             redactor,
-            clock,
-            loaded,
-            roles,
+            clock: self.clock,
+            loaded: self.loaded,
+            roles: self.roles,
             data_dir,
             sets,
             warnings,
-            reloads,
+            reloads: Arc::default(),
         })
     }
 }

@@ -50,6 +50,7 @@ mod servers;
 mod telemetry;
 mod tollgate;
 mod view;
+mod watch;
 mod webhook;
 
 pub use anchor::{AnchorStatus, AnchorWatch, read_anchor};
@@ -80,6 +81,7 @@ pub use tollgate_webhook as webhooks;
 pub use tollgate_wire as wire;
 pub use tollgate_wire::ToolChoice;
 pub use view::{Selection, View};
+pub use watch::{ServerWatch, server_log};
 
 /// The isolation of what runs on this machine, as every record says it.
 pub fn sandbox_level() -> &'static str {

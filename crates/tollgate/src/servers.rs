@@ -14,7 +14,7 @@ use tollgate_mcp::upstream::{
     Limits, Override, Quarantined, Sessions, Start, UpstreamConfig, UpstreamError, UpstreamKind, UpstreamStatus,
     Upstreams,
 };
-use tollgate_types::{BoxFuture, Clock, Supply, Tool};
+use tollgate_types::{BoxFuture, Clock, Supply, Tool, ToolError};
 
 use crate::Error;
 use crate::builder::{Resolved, resolve};
@@ -135,6 +135,16 @@ impl Servers {
     /// Every server, after each had the time to say what it has.
     pub(crate) async fn statuses(&self, wait: Duration) -> Vec<UpstreamStatus> {
         self.settle(wait).await;
+        self.seen()
+    }
+
+    /// How long a server takes to answer whether it is there.
+    pub(crate) async fn ping(&self, name: &str) -> Option<Result<Duration, ToolError>> {
+        self.upstreams.ping(name).await
+    }
+
+    /// Every server as it is now.
+    pub(crate) fn seen(&self) -> Vec<UpstreamStatus> {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let mut statuses = self.upstreams.list();
         for status in &mut statuses {

@@ -14,7 +14,7 @@ use tollgate_policy::Role;
 use tollgate_telemetry::Telemetry;
 use tollgate_types::{
     AttemptId, BoxFuture, Call, CallKind, Caller, CancellationToken, Clock, Door, ErrorObject, Language, ObservedCall,
-    Outcome, ToolDefinition,
+    Outcome, ToolDefinition, ToolError,
 };
 use tollgate_webhook::Webhook;
 
@@ -24,7 +24,7 @@ use crate::config::Loaded;
 use crate::model;
 use crate::servers::{CALL_WAIT, Servers};
 use crate::view::Selection;
-use crate::{Builder, Error, Reloads, View};
+use crate::{Builder, Error, Reloads, ServerWatch, View};
 
 /// A gate with its tools, its ledger and its operator's desk.
 pub struct Tollgate {
@@ -81,9 +81,19 @@ impl Tollgate {
     /// The same, for those who do not wait for long.
     pub async fn servers_within(&self, wait: Duration) -> Vec<UpstreamStatus> {
         match &self.servers {
-            Some(servers) => servers.statuses(wait).await,
+            Some(servers) => self.server_watch().hidden(servers.statuses(wait).await),
             None => Vec::new(),
         }
+    }
+
+    /// How the MCP servers do, for those who watch them.
+    pub fn server_watch(&self) -> ServerWatch {
+        ServerWatch { servers: self.servers.clone(), redactor: self.redactor.clone() }
+    }
+
+    /// How long an MCP server takes to answer whether it is there, once it is up; none where no server has this name.
+    pub async fn ping_server(&self, name: &str) -> Option<Result<Duration, ToolError>> {
+        self.servers.as_ref()?.ping(name).await
     }
 
     /// The language that models are spoken to in.

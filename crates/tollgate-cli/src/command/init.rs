@@ -1,7 +1,7 @@
 //! `tollgate init`: a commented configuration to start from, with the servers that other MCP clients know.
 
 use std::io::IsTerminal;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use tollgate::config::Loaded;
@@ -37,41 +37,95 @@ pub(crate) fn run(global: &Global, args: &InitArgs) -> Result<u8, Failure> {
     let path = global.config.clone().unwrap_or_else(|| "tollgate.toml".into());
     let world = World::here()?;
     let absolute = world.folder.join(&path);
-    let folder = absolute.parent().unwrap_or(&world.folder);
     let before = before(&absolute, &path, args)?;
-    let (loaded, start) = match &before {
+    let mut target = Target::new(&path, &absolute, TEMPLATE);
+    let folder = target.folder(&world.folder);
+    let loaded = match &before {
         Some(bytes) if !args.force => {
-            let loaded = Loaded::read(&absolute, folder)?;
-            (loaded, String::from_utf8_lossy(bytes).into_owned())
+            target.start = String::from_utf8_lossy(bytes).into_owned();
+            target.is_new = false;
+            Loaded::read(&absolute, &folder)?
         }
-        _ => (Loaded::defaults(folder), TEMPLATE.to_owned()),
+        _ => Loaded::defaults(&folder),
     };
+    target.before = before;
     let asked = world.asked(&args.import)?;
-    let mut import = Import::new(&world, &loaded, folder);
+    let mut import = Import::new(&world, &loaded, &folder);
     for place in &asked {
-        import.list(place);
+        import.some_of_list(place, None);
     }
     let seen = import.seen(&asked);
+    finish(global, &target, &import, seen, args.dry_run)
+}
+
+/// The configuration that is written.
+pub(crate) struct Target {
+    /// As it was named.
+    path: PathBuf,
+    absolute: PathBuf,
+    /// As it was read; none when there must be no file.
+    before: Option<Vec<u8>>,
+    /// What it begins with.
+    start: String,
+    is_new: bool,
+}
+
+impl Target {
+    /// A file that is not there yet.
+    pub(crate) fn new(path: &Path, absolute: &Path, start: &str) -> Self {
+        let (path, absolute) = (path.to_owned(), absolute.to_owned());
+        Self { path, absolute, before: None, start: start.to_owned(), is_new: true }
+    }
+
+    /// A file that gets more at its end.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub(crate) fn existing(here: &Path, path: &Path) -> Result<Self, Failure> {
+        let absolute = here.join(path);
+        let bytes = std::fs::read(&absolute).map_err(|error| unread(path, &error))?;
+        let start = String::from_utf8_lossy(&bytes).into_owned();
+        Ok(Self { path: path.to_owned(), absolute, before: Some(bytes), start, is_new: false })
+    }
+
+    /// The folder that it stands in.
+    pub(crate) fn folder(&self, here: &Path) -> PathBuf {
+        self.absolute.parent().unwrap_or(here).to_owned()
+    }
+}
+
+/// Writes what was taken over, unless it is only tried, and says what came of it.
+pub(crate) fn finish(
+    global: &Global,
+    target: &Target,
+    import: &Import<'_>,
+    seen: Vec<Seen>,
+    is_dry_run: bool,
+) -> Result<u8, Failure> {
     let Import { text: added, secrets, lists, .. } = import;
-    let is_new = before.is_none() || args.force;
-    let is_writing = !args.dry_run && (is_new || !added.is_empty());
+    let is_writing = !is_dry_run && (target.is_new || !added.is_empty());
     if is_writing {
-        let staged = import::stage(&absolute, before.as_deref(), &appended(&start, &added))?;
-        import::keep(&secrets)?;
+        let whole = appended(&target.start, added);
+        let staged = import::stage(&target.absolute, target.before.as_deref(), &whole)?;
+        import::keep(secrets)?;
         staged.commit()?;
     }
     let report = Report {
-        file: path.display().to_string(),
+        file: target.path.display().to_string(),
         written: is_writing,
-        lists,
+        lists: lists.clone(),
         secrets: secrets.iter().map(|kept| kept.file.display().to_string()).collect(),
         seen,
-        text: args.dry_run.then(|| if is_new { appended(&start, &added) } else { added }),
+        text: is_dry_run.then(|| if target.is_new { appended(&target.start, added) } else { added.clone() }),
     };
     show(global, &report)?;
     let is_left =
         |list: &ListReport| list.fault.is_some() || list.servers.iter().any(|server| server.outcome == Became::Refused);
     Ok(if report.lists.iter().any(is_left) { LEFT } else { 0 })
+}
+
+fn unread(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::usage(format!("`{}` cannot be read: {error}", path.display()))
 }
 
 /// The file of before, when there is one and it may be changed.
@@ -87,8 +141,7 @@ fn before(absolute: &Path, path: &Path, args: &InitArgs) -> Result<Option<Vec<u8
     if !absolute.is_file() {
         return Err(Failure::usage(format!("`{}` is not a file", path.display())));
     }
-    let bytes = std::fs::read(absolute);
-    bytes.map(Some).map_err(|error| Failure::usage(format!("`{}` cannot be read: {error}", path.display())))
+    std::fs::read(absolute).map(Some).map_err(|error| unread(path, &error))
 }
 
 /// The text with more at its end, in the line ends that it has.

@@ -14,6 +14,8 @@ pub(crate) enum Client {
     Codex,
     /// A file that somebody named.
     Unnamed,
+    /// Somebody's words on the command line.
+    Typed,
 }
 
 /// All that keep lists in known places.
@@ -29,6 +31,7 @@ impl Client {
             Self::VsCode => "vscode",
             Self::Codex => "codex",
             Self::Unnamed => "file",
+            Self::Typed => "command-line",
         }
     }
 
@@ -41,6 +44,7 @@ impl Client {
             Self::VsCode => "VS Code",
             Self::Codex => "Codex",
             Self::Unnamed => "a file",
+            Self::Typed => "the command line",
         }
     }
 
@@ -106,7 +110,7 @@ impl World {
             Client::Cursor => Some(".cursor/mcp.json"),
             Client::VsCode => Some(".vscode/mcp.json"),
             Client::Codex => Some(".codex/config.toml"),
-            Client::ClaudeDesktop | Client::Unnamed => None,
+            Client::ClaudeDesktop | Client::Unnamed | Client::Typed => None,
         };
         let in_config = |path: &str| {
             // macOS keeps what Linux keeps in `~/.config` elsewhere.
@@ -120,7 +124,7 @@ impl World {
             Client::Cursor => self.home.iter().map(|home| home.join(".cursor/mcp.json")).collect(),
             Client::VsCode => in_config("Code/User/mcp.json"),
             Client::Codex => self.codex_home.iter().map(|home| home.join("config.toml")).collect(),
-            Client::Unnamed => Vec::new(),
+            Client::Unnamed | Client::Typed => Vec::new(),
         };
         let project = project.map(|file| Place { client, scope: Scope::Project, file: self.folder.join(file) });
         let mut places: Vec<Place> = project.into_iter().collect();

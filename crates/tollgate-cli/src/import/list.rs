@@ -83,7 +83,7 @@ fn tables<'a>(
         Client::ClaudeCode if root.contains_key("projects") => (&["mcpServers"], true),
         // They keep other settings in the same file.
         Client::ClaudeDesktop => (&["mcpServers"], true),
-        Client::ClaudeCode | Client::Cursor | Client::Codex => (&["mcpServers"], false),
+        Client::ClaudeCode | Client::Cursor | Client::Codex | Client::Typed => (&["mcpServers"], false),
     };
     let own = root.get("projects").and_then(|projects| projects.get(folder.to_str()?)?.get("mcpServers"));
     let common = keys.iter().find_map(|key| root.get(*key));

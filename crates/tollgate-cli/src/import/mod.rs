@@ -17,11 +17,12 @@ use serde::Serialize;
 use tollgate::config::{Loaded, McpServer, SecretSource, TextOrSecret};
 
 pub(crate) use client::{Place, Scope, World};
-pub(crate) use list::ListFault;
+pub(crate) use list::{Entry, ListFault};
 pub(crate) use value::needed;
 pub(crate) use write::{keep, stage};
 
-use list::{Entry, List};
+use client::Client;
+use list::List;
 use server::{Left, Way};
 use value::{Reader, Value};
 
@@ -109,18 +110,33 @@ impl<'a> Import<'a> {
         Self { world, loaded, folder, known, text: String::new(), secrets: Vec::new(), lists: Vec::new() }
     }
 
-    /// Takes a list over.
-    pub(crate) fn list(&mut self, place: &Place) {
+    /// Takes a list over, or the server of this name in it.
+    pub(crate) fn some_of_list(&mut self, place: &Place, only: Option<&str>) {
         let file = self.shown(&place.file);
         let (client, title) = (place.client.word(), place.client.title());
         let mut report = ListReport { client, title, file, fault: None, servers: Vec::new() };
         match list::read(place, &self.world.folder) {
             Ok(list) => {
-                report.servers = list.entries.iter().map(|entry| self.server(place, &list, entry)).collect();
+                let wanted = list.entries.iter().filter(|entry| only.is_none_or(|name| entry.name == name));
+                report.servers = wanted.map(|entry| self.server(place, &list, entry)).collect();
             }
             Err(fault) => report.fault = Some(fault),
         }
         self.lists.push(report);
+    }
+
+    /// Takes a server over that somebody typed.
+    pub(crate) fn typed(&mut self, entry: &Entry) -> ServerReport {
+        let place = Place { client: Client::Typed, scope: Scope::Project, file: "tollgate mcp add".into() };
+        let server = self.server(&place, &List::default(), entry);
+        self.lists.push(ListReport {
+            client: place.client.word(),
+            title: place.client.title(),
+            file: place.file.display().to_string(),
+            fault: None,
+            servers: vec![server.clone()],
+        });
+        server
     }
 
     /// The lists that are there and were not asked for.

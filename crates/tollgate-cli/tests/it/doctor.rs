@@ -127,6 +127,36 @@ fn servers_are_asked_and_each_says_what_it_has_or_what_it_lacks() {
 }
 
 #[test]
+fn why_a_server_does_not_come_up_has_a_word_and_something_to_do() {
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let shell = |name: &str, script: &str| format!("[mcp.{name}]\ncommand = \"sh\"\nargs = [\"-c\", \"{script}\"]\n");
+    let future = "sed s/2025-06-18/2099-01-01/ server.py > future.py; exec python3 future.py";
+    let shop = Shop::with(&format!(
+        "{}{}{}{}{}[mcp.refuses]\nurl = \"http://127.0.0.1:{port}/mcp\"\n",
+        shell("noisy", "echo Welcome; exec python3 server.py"),
+        shell("prints", "echo Listening; exec sleep 1000"),
+        shell("deaf", "exec sleep 1000"),
+        shell("falls", "exit 3"),
+        shell("future", future),
+    ));
+    std::fs::write(shop.path().join("server.py"), SERVER).unwrap();
+    let (_, report) = doctor(&shop, &["--wait", "5"]);
+    for (name, trouble, found, mend) in [
+        ("noisy", Value::Null, "no message: `Welcome`", "standard error"),
+        ("prints", json!("prints_on_stdout"), "no message: `Listening`", "2>/dev/null"),
+        ("deaf", json!("too_slow"), "within 5 s", "--wait 600"),
+        ("falls", json!("ended"), "exit status: 3", "see what it says"),
+        ("future", json!("other_protocol"), "2099-01-01", "newer version"),
+        ("refuses", json!("not_found"), "no connection", "curl -i"),
+    ] {
+        let said = finding(&report, &format!("MCP server {name}")).unwrap();
+        assert_eq!((&said["server"]["trouble"], &said["ok"]), (&trouble, &json!(trouble.is_null())), "{said}");
+        assert!(said["found"].as_str().unwrap().contains(found), "{said}");
+        assert!(said["mend"].as_str().unwrap().contains(mend), "{said}");
+    }
+}
+
+#[test]
 fn offline_starts_nothing() {
     let shop = Shop::with("[mcp.touch]\ncommand = \"touch\"\nargs = [\"started\"]\nstart = \"eager\"\n");
     let (code, report) = doctor(&shop, &["--offline"]);

@@ -8,6 +8,7 @@ mod entrance;
 mod hidden;
 mod mcp;
 mod rest;
+mod servers;
 mod serving;
 mod sets;
 mod threats;

@@ -7,6 +7,7 @@ mod scratch;
 mod secrets;
 mod servers;
 mod state;
+mod trouble;
 pub(crate) mod url;
 
 use std::io::IsTerminal;
@@ -15,7 +16,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use tollgate::config::{DatabaseKind, Loaded, Runs};
-use tollgate::mcp::upstream::Quarantined;
+use tollgate::mcp::upstream::{Quarantined, Trouble};
 
 use super::configuration;
 use crate::args::{Format, Global};
@@ -44,6 +45,8 @@ struct Asked {
     transport: &'static str,
     /// The revision of the protocol that was agreed on.
     era: Option<&'static str>,
+    /// What keeps it from coming up, in a word.
+    trouble: Option<Trouble>,
     tools: usize,
     quarantined: Vec<Quarantined>,
     /// The end of what it printed to standard error, where it does not answer.

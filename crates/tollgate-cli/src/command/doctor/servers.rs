@@ -9,7 +9,7 @@ use tollgate::mcp::upstream::{UpstreamState, UpstreamStatus};
 
 use super::program::{self, line};
 use super::scratch::Scratch;
-use super::{Asked, Finding, secrets};
+use super::{Asked, Finding, secrets, trouble};
 use crate::args::Global;
 use crate::command::configuration;
 use crate::failure::Failure;
@@ -53,7 +53,7 @@ fn what(name: &str) -> String {
 }
 
 /// What runs, or is asked.
-fn reaches(server: &McpServer) -> String {
+pub(super) fn reaches(server: &McpServer) -> String {
     match (&server.command, &server.url) {
         (Some(program), _) => line(std::iter::once(program).chain(&server.args).map(String::as_str)),
         (None, url) => url.clone().unwrap_or_default(),
@@ -101,51 +101,23 @@ fn finding(status: UpstreamStatus, server: &McpServer, loaded: &Loaded, wait: Du
             count => format!(", {count} set aside"),
         };
         let era = status.era.unwrap_or_default();
-        Finding::well(what(&status.name), format!("{transport}, revision {era}, {tools}{aside}"))
+        let mut finding = Finding::well(what(&status.name), format!("{transport}, revision {era}, {tools}{aside}"));
+        if let Some(line) = trouble::printed(&status) {
+            finding.found.push_str(&format!("; it prints on standard output what is no message: {line}"));
+            finding.mend = Some(trouble::quieter(server, loaded));
+        }
+        finding
     } else {
-        let late = format!("it did not say what it has within {} s", wait.as_secs());
-        let found = status.last_error.clone().unwrap_or(late);
-        Finding::ailing(what(&status.name), found, mend(&status, server, loaded))
+        let found = trouble::found(&status, wait);
+        Finding::ailing(what(&status.name), found, trouble::mend(&status, server, loaded))
     };
     let mut lines: Vec<&str> = status.stderr_tail.lines().filter(|line| !line.trim().is_empty()).collect();
     // A server that falls at the first question is started twice.
     lines.dedup();
     let stderr = lines.iter().skip(lines.len().saturating_sub(STDERR_LINES)).map(|line| (*line).to_owned());
     let stderr = if is_ready { Vec::new() } else { stderr.collect() };
-    let (era, quarantined) = (status.era, status.quarantined);
-    finding.server = Some(Box::new(Asked { transport, era, tools, quarantined, stderr }));
+    let (era, trouble) = (status.era, trouble::of(&status));
+    let quarantined = status.quarantined;
+    finding.server = Some(Box::new(Asked { transport, era, trouble, tools, quarantined, stderr }));
     finding
-}
-
-/// The command that mends a server, by what it said; else the one that shows more.
-fn mend(status: &UpstreamStatus, server: &McpServer, loaded: &Loaded) -> String {
-    let said = format!("{} {}", status.last_error.as_deref().unwrap_or_default(), status.stderr_tail);
-    let has = |part: &str| said.contains(part);
-    if server.command.is_none() {
-        let url = program::word(server.url.as_deref().unwrap_or_default());
-        let name = &status.name;
-        return if has("HTTP 401") || has("HTTP 403") {
-            format!(
-                "give it a key: headers = {{ Authorization = {{ command = [\"PROGRAM\"] }} }} below [mcp.{name}], which prints `Bearer …`"
-            )
-        } else {
-            format!("start it, or correct `url` of [mcp.{name}]; this asks it: curl -i {url}")
-        };
-    }
-    let package = server.args.iter().find(|arg| !arg.starts_with('-')).map(String::as_str).unwrap_or_default();
-    let between = |open: &str, close: &str| Some(said.split_once(open)?.1.split_once(close)?.0.to_owned());
-    if let Some(module) = between("No module named '", "'") {
-        return format!("python3 -m pip install {}", program::word(module.split('.').next().unwrap_or_default()));
-    }
-    // A shell that `init` put before a program finds it, or not.
-    if let Some(program) = between("exec: ", ": not found") {
-        return program::brings(&program);
-    }
-    if has("E404") || has("404 Not Found") {
-        return format!("see if the package has another name: npm view {}", program::word(package));
-    }
-    if has("Cannot find module") || has("Cannot find package") {
-        return format!("cd {} && npm install", program::word(&loaded.folder.display().to_string()));
-    }
-    format!("see what it says: cd {} && {}", program::word(&loaded.folder.display().to_string()), reaches(server))
 }
