@@ -39,13 +39,9 @@ pub(super) fn read(name: &str, fields: &Json, reader: &Reader<'_>, notes: &mut N
     if is_off {
         return Err(Left::Disabled);
     }
-    let transport = ["type", "transport"].iter().find_map(|key| fields.remove(*key));
-    let transport = transport.as_ref().and_then(Json::as_str).unwrap_or_default();
-    if let "sse" | "ws" = transport {
-        let name = if transport == "sse" { "HTTP with SSE of 2024-11-05" } else { "WebSocket" };
-        return Err(
-            format!("it speaks {name}, which is not supported yet: see if it has a streamable HTTP address").into()
-        );
+    // The address says it, or the server when it is asked.
+    for key in ["type", "transport"] {
+        fields.remove(key);
     }
     let url = ["url", "serverUrl", "httpUrl"].iter().find_map(|key| fields.remove(*key));
     let way = match (fields.contains_key("command"), url) {
@@ -290,8 +286,11 @@ fn endpoint(
                     header, headers = { Authorization = { env = \"NAME\" } }"
             .into());
     }
-    let checked =
-        UpstreamConfig::new(name, UpstreamKind::Http { url: url.clone(), headers: Default::default() }).check();
+    let of_http = match url.strip_prefix("ws") {
+        Some(rest) if rest.starts_with("://") || rest.starts_with("s://") => format!("http{rest}"),
+        _ => url.clone(),
+    };
+    let checked = UpstreamConfig::new(name, UpstreamKind::Http { url: of_http, headers: Default::default() }).check();
     checked.map_err(|error| error.to_string())?;
     let mut headers = values("headers", fields, reader, notes)?;
     for (name, value) in values("http_headers", fields, reader, notes)? {

@@ -88,7 +88,9 @@ fn a_server_is_added_and_everything_else_stays() {
     let header = "Authorization: Bearer zq-planted-4712-long-enough";
     let done = shop.tollgate(&["mcp", "add", "docs", "--header", header, "https://example.com/mcp"]);
     assert_eq!(done.code, 0, "{}", done.stderr);
+    assert_eq!(shop.tollgate(&["mcp", "add", "socket", "wss://example.com/mcp"]).code, 0);
     let text = toml();
+    assert!(text.contains("[mcp.socket]\nurl = \"wss://example.com/mcp\"\n"), "{text}");
     assert!(text.starts_with(WELL) && !text.contains("zq-planted"), "{text}");
     for part in [
         "[mcp.files]\ncommand = \"npx\"\nargs = [\"-y\", \"@scope/files\", \".\"]\nenv = { MODE = \"fast\" }",

@@ -93,7 +93,6 @@ fn servers_that_make_no_sense_cost_only_themselves() {
         (json!({"url": "https://bob:zq-planted@x/"}), "url"),
         (json!({"url": "https://x/?api_key=zq-planted-4711"}), "its `url` holds a secret"),
         (json!({"url": "https://${HOST}/mcp"}), "the variable `HOST`"),
-        (json!({"url": "https://x/", "type": "sse"}), "not supported yet"),
     ];
     for (fields, reason) in cases {
         let desk = Desk::new();

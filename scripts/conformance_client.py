@@ -1,0 +1,50 @@
+"""MCP's official conformance suite against Tollgate as a client: its servers judge how upstreams are asked. Every scenario
+that is named here must pass whole; authorization is not among them yet.
+
+Usage: conformance_client.py CLIENT NODE SUITE    the example `conformance_client`, Node.js 22 or newer, the suite's index.js
+"""
+
+import concurrent.futures
+import sys
+
+from conformance import Suite
+
+# Scenarios that pass whole, by revision.
+MUST = {
+    "2026-07-28": [
+        "request-metadata",
+        "tools_call",
+        "http-standard-headers",
+        "http-custom-headers",
+        "http-invalid-tool-headers",
+        "json-schema-ref-no-deref",
+        "json-schema-2020-12-preservation",
+    ],
+    "2025-11-25": [
+        "initialize",
+        "tools_call",
+        "sse-retry",
+        "json-schema-2020-12-preservation",
+    ],
+}
+
+
+class ClientSuite(Suite):
+    def __init__(self, node: str, index: str, program: str):
+        self.command = [node, index, "client", "--command", program]
+
+
+def main() -> None:
+    program, node, index = sys.argv[1:]
+    suite = ClientSuite(node, index, program)
+    cases = [(scenario, revision) for revision, scenarios in MUST.items() for scenario in scenarios]
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        passed = list(pool.map(lambda case: suite.must_pass(*case), cases))
+    failed = [f"{scenario} of {revision}" for (scenario, revision), is_passed in zip(cases, passed) if not is_passed]
+    if failed:
+        sys.exit(f"not passed: {', '.join(failed)}")
+    print(f"{len(cases)} scenarios of a client pass whole")
+
+
+if __name__ == "__main__":
+    main()
