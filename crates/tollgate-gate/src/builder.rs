@@ -33,6 +33,8 @@ pub struct GateBuilder {
     pub redactor: Redactor,
     /// A way to ask a human at once; none leaves questions waiting.
     pub approvals: Option<Arc<dyn ApprovalChannel>>,
+    /// The roles whose callers may approve their own calls, asked by their clients.
+    pub clients_approve: Vec<String>,
     /// The time.
     pub clock: Arc<dyn Clock>,
     /// What the environment tools may touch.

@@ -19,7 +19,7 @@ use tollgate_shape::Plan;
 use tollgate_store::{InstallKey, Store};
 use tollgate_types::{
     ApprovalChannel, AttemptId, BoxFuture, Call, CallKind, Caller, CancellationToken, Clock, Code, Door, End,
-    ErrorObject, Language, ObservedCall, Observer, Outcome, Raw, RepairLevel, Risk, SourceKind, Stage, Summarize,
+    ErrorObject, Language, ObservedCall, Observer, Outcome, Peer, Raw, RepairLevel, Risk, SourceKind, Stage, Summarize,
     Supply, Text, Tool, ToolDefinition, Workspace, limits::CALLS_UNDER_WAY_MAX,
 };
 use tollgate_wire::repair;
@@ -28,6 +28,7 @@ use crate::attempt::{Attempt, Received};
 use crate::budget::Budget;
 use crate::builder::RegisterError;
 use crate::circles::Circles;
+use crate::client::{Client, Patience};
 use crate::current;
 use crate::executors::{Executor, Executors};
 use crate::memory::Memory;
@@ -63,6 +64,7 @@ pub(crate) struct Inner {
     pub(crate) key: InstallKey,
     pub(crate) redactor: Redactor,
     pub(crate) approvals: Option<Arc<dyn ApprovalChannel>>,
+    pub(crate) clients_approve: Vec<String>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) workspace: Arc<Workspace>,
     pub(crate) env: Arc<BTreeMap<String, String>>,
@@ -97,6 +99,7 @@ impl Gate {
             key: builder.key,
             redactor: builder.redactor,
             approvals: builder.approvals,
+            clients_approve: builder.clients_approve,
             clock: builder.clock,
             workspace: Arc::new(builder.workspace),
             env: Arc::new(builder.env),
@@ -347,12 +350,12 @@ impl Gate {
             Err(error) => return Attempt::unopened(&call, &error),
         };
         attempt.repaired(call.repairs.iter().cloned());
-        let Way { depth, undoes } = &way;
+        let (Way { depth, undoes }, patience) = (&way, &Arc::new(Patience::default()));
         let id = attempt.id.clone();
         current::within(&id, async {
             let undoes = undoes.as_ref();
-            let trip =
-                Trip { gate: self, attempt: &attempt, call: &call, cancellation: &cancellation, depth: *depth, undoes };
+            let (call, cancellation, depth) = (&call, &cancellation, *depth);
+            let trip = Trip { gate: self, attempt: &attempt, call, patience, cancellation, depth, undoes };
             let end = match AssertUnwindSafe(stages(trip, exact)).catch_unwind().await {
                 Ok(Ok(result)) => End::Done(result),
                 Ok(Err(stop)) => stop.into_end(),
@@ -383,6 +386,8 @@ pub(crate) struct Trip<'a> {
     pub(crate) gate: &'a Gate,
     pub(crate) attempt: &'a Attempt,
     pub(crate) call: &'a Call,
+    /// Whether somebody waits for the asker's client.
+    pub(crate) patience: &'a Arc<Patience>,
     pub(crate) cancellation: &'a CancellationToken,
     /// How many calls of tools are above this one.
     pub(crate) depth: u32,
@@ -391,6 +396,11 @@ pub(crate) struct Trip<'a> {
 }
 
 impl Trip<'_> {
+    /// The asker's client, as what runs for the call may ask it.
+    pub(crate) fn peer(self) -> Option<Arc<dyn Peer>> {
+        self.call.peer.as_ref().map(|peer| Client::of(peer, self.patience, self.gate))
+    }
+
     fn enters(self, stage: Stage) {
         self.attempt.enters(self.gate.inner(), stage);
     }

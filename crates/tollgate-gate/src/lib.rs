@@ -12,6 +12,7 @@ mod batch;
 mod budget;
 mod builder;
 mod circles;
+mod client;
 mod clock;
 mod current;
 mod erasing;

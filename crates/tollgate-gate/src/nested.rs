@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use futures_util::FutureExt;
 use tollgate_types::{
-    AttemptId, BoxFuture, Call, CallKind, Caller, CancellationToken, Door, ErrorObject, ObservedCall, Outcome, Text,
-    ToolDefinition, TraceContext, limits::CALL_DEPTH_MAX,
+    AttemptId, BoxFuture, Call, CallKind, Caller, CancellationToken, ClientCapabilities, Door, ErrorObject,
+    ObservedCall, Outcome, Peer, Text, ToolDefinition, TraceContext, limits::CALL_DEPTH_MAX,
 };
 
 use crate::Gate;
@@ -18,6 +18,8 @@ pub(crate) struct Nested {
     parent: AttemptId,
     /// The place of that call in its trace.
     pub(crate) trace: Option<TraceContext>,
+    /// The client that the call of the tool came from.
+    client: (ClientCapabilities, Option<Arc<dyn Peer>>),
     /// How many calls are above what is asked for here.
     depth: u32,
 }
@@ -48,7 +50,8 @@ impl Nested {
     /// The door of the tool that this call is for.
     pub(crate) fn of(trip: Trip<'_>) -> Self {
         let trace = trip.attempt.onward().or_else(|| trip.call.trace.clone());
-        Self { gate: trip.gate.clone(), parent: trip.attempt.id.clone(), trace, depth: trip.depth + 1 }
+        let client = (trip.call.client, trip.peer());
+        Self { gate: trip.gate.clone(), parent: trip.attempt.id.clone(), trace, client, depth: trip.depth + 1 }
     }
 
     /// [`Door::call`], which `stop` ends too.
@@ -60,6 +63,9 @@ impl Nested {
     ) -> impl Future<Output = Outcome> + Send + use<> {
         call.parent = Some(self.parent.clone());
         call.trace.clone_from(&self.trace);
+        if call.peer.is_none() {
+            (call.client, call.peer) = self.client.clone();
+        }
         if self.depth > CALL_DEPTH_MAX {
             call.refusal = Some(Text::TooDeep.error(&[("max", &CALL_DEPTH_MAX)]));
         }

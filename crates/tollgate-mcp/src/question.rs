@@ -19,6 +19,13 @@ pub(crate) fn method(kind: ClientCapability) -> &'static str {
     }
 }
 
+/// What a method asks for, where it is a question to a client.
+pub(crate) fn kind(method: &str) -> Option<ClientCapability> {
+    [ClientCapability::Elicitation, ClientCapability::Sampling, ClientCapability::Roots]
+        .into_iter()
+        .find(|kind| self::method(*kind) == method)
+}
+
 /// Whether the client offers what this very question needs: an address is no form, and a model with tools is more than one
 /// without (MCP 2025-11-25, Elicitation and Sampling: capabilities).
 pub(crate) fn is_offered(client: ClientCapabilities, kind: ClientCapability, params: &RawValue) -> bool {

@@ -6,6 +6,7 @@
 //! unharmed; one tool that makes no sense costs itself and no other; and every wait and every size has a bound. Nothing
 //! here decides whether a call may happen, and nothing a server says of itself is believed.
 
+mod client;
 mod config;
 mod definition;
 mod encoded;
@@ -14,6 +15,7 @@ mod events;
 mod fault;
 mod handshake;
 mod heard;
+mod hearing;
 mod http;
 mod introduction;
 mod link;
@@ -21,10 +23,12 @@ mod list;
 mod log;
 mod message;
 mod name;
+mod offered;
 mod outcome;
 mod parameters;
 mod pending;
 mod pool;
+mod rounds;
 mod server;
 mod socket;
 mod sse;

@@ -1,6 +1,8 @@
 //! The tools that MCP's conformance suite asks a server for by name, as tools for the real gate. What each must answer is
 //! in the descriptions of the suite's scenarios (`conformance list`, 0.2.0-alpha.12).
 
+mod asking;
+
 use serde_json::{Value, json};
 use tollgate_types::{
     BoxFuture, ClientCapability, Content, Cx, Permission, ProgressUpdate, Risk, Tool, ToolDefinition, ToolError,
@@ -24,6 +26,7 @@ enum Does {
     Fail(&'static str),
     Progress,
     Need(ClientCapability),
+    Ask(asking::Asks),
 }
 
 /// All of them.
@@ -38,7 +41,7 @@ pub fn fixtures() -> Vec<Fixture> {
         ("test_simple_text", simple()),
         ("test_streaming_elicitation", simple()),
         ("test_logging_tool", simple()),
-        ("test_tool_with_logging", simple()),
+        ("test_tool_with_logging", Does::Ask(asking::Asks::Log)),
         ("test_image_content", Does::Answer(vec![image()])),
         ("test_audio_content", Does::Answer(vec![audio])),
         ("test_embedded_resource", Does::Answer(vec![embedded])),
@@ -47,8 +50,10 @@ pub fn fixtures() -> Vec<Fixture> {
         ("test_tool_with_progress", Does::Progress),
         ("test_missing_capability", Does::Need(ClientCapability::Sampling)),
     ]
+    .into_iter()
+    .chain(asking::ALL.map(|(name, asks)| (name, Does::Ask(asks))))
     .map(|(name, does)| Fixture { name, does })
-    .into()
+    .collect()
 }
 
 fn resource(uri: &str, kind: &str, text: &str) -> Content {
@@ -65,11 +70,11 @@ impl Tool for Fixture {
     fn check(&self, _: &Value, cx: &Cx) -> Result<(), ToolError> {
         match self.does {
             Does::Need(capability) if !cx.client.offers(capability) => Err(ToolError::client_lacks(capability)),
-            Does::Answer(_) | Does::Fail(_) | Does::Progress | Does::Need(_) => Ok(()),
+            Does::Answer(_) | Does::Fail(_) | Does::Progress | Does::Need(_) | Does::Ask(_) => Ok(()),
         }
     }
 
-    fn call(&self, _: Value, cx: Cx) -> BoxFuture<'_, Result<ToolOutput, ToolError>> {
+    fn call(&self, arguments: Value, cx: Cx) -> BoxFuture<'_, Result<ToolOutput, ToolError>> {
         Box::pin(async move {
             match &self.does {
                 Does::Answer(content) => Ok(ToolOutput { content: content.clone(), structured: None, raw: None }),
@@ -81,6 +86,7 @@ impl Tool for Fixture {
                     }
                     Ok(ToolOutput::text("Progress is complete."))
                 }
+                Does::Ask(asks) => asking::run(*asks, &arguments, &cx).await,
                 Does::Need(capability) => Ok(ToolOutput::text(format!("The client offers {}.", capability.as_str()))),
             }
         })

@@ -144,6 +144,7 @@ impl Builder {
             key,
             redactor: redactor.clone(),
             approvals: self.approvals.or_else(|| webhook.clone().map(|webhook| webhook as _)),
+            clients_approve: self.loaded.config.approvals.clients.clone(),
             clock: Arc::clone(&self.clock),
             workspace: Workspace { root: workspace, protected: protected(&self.loaded, &data_dir), read_only },
             env: environment(&self.loaded, &redactor, &mut warnings).await,

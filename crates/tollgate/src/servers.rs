@@ -100,8 +100,9 @@ impl Servers {
 
     /// Brings the gate's tools of one server to what the server says now.
     fn refresh(&self, known: &mut Known, name: &str) {
+        let tools = self.upstreams.tools_of(name).into_iter().chain(self.upstreams.entries_of(name));
         let current: BTreeMap<String, Arc<dyn Tool>> =
-            self.upstreams.tools_of(name).into_iter().map(|tool| (tool.definition().name, tool)).collect();
+            tools.into_iter().map(|tool| (tool.definition().name, tool)).collect();
         let is_same = |name: &String, tool: &Arc<dyn Tool>| current.get(name).is_some_and(|now| Arc::ptr_eq(now, tool));
         known.registered.retain(|name, tool| {
             let stays = is_same(name, tool);

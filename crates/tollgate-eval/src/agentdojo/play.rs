@@ -132,6 +132,7 @@ impl<'a> Stage<'a> {
             key,
             redactor,
             approvals: Some(human.clone()),
+            clients_approve: Vec::new(),
             clock,
             workspace: Workspace { root: folder.to_owned(), protected: vec![], read_only: vec![] },
             env: BTreeMap::new(),

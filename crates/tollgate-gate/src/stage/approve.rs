@@ -1,5 +1,7 @@
 //! Approve: a human's yes, where the policy asks for one. It fits one caller, pin and argument digest, once.
 
+mod by_client;
+
 use std::num::NonZeroU32;
 
 use jiff::SignedDuration;
@@ -8,7 +10,8 @@ use tollgate_ledger::Event;
 use tollgate_policy::Effect;
 use tollgate_store::{Answer, Approval, Binding, Claim, Intervention, NewApproval, StoreError, Taken};
 use tollgate_types::{
-    ApprovalAnswer, ApprovalId, ApprovalQuestion, Text, ToolDefinition, Waiting, WaitingKind, limits, uuid_v7, visible,
+    ApprovalAnswer, ApprovalChannel, ApprovalId, ApprovalQuestion, Text, ToolDefinition, Waiting, WaitingKind, limits,
+    uuid_v7, visible,
 };
 
 use super::judge::{self, Judged};
@@ -57,12 +60,16 @@ pub(crate) async fn approve(trip: Trip<'_>, judged: Judged) -> Result<Cleared, S
         Standing::Open(open) => *open,
         Standing::Yes(approval) => return Ok(Cleared { judged, yes: Some(Yes::Call(approval)) }),
     };
-    let Some(channel) = &trip.gate.inner().approvals else { return Err(waiting(&open)) };
+    let channel = trip.gate.inner().approvals.as_deref();
+    let may_ask_client = by_client::may_ask(trip, open.approvers);
+    if channel.is_none() && !may_ask_client {
+        return Err(waiting(&open));
+    }
     // The question is on the disk before a human sees it.
     trip.attempt.flush(trip.gate.inner()).await.map_err(|error| ledger_unavailable(&error))?;
     let shown = shown(trip, &judged, &open);
     let answer = tokio::select! {
-        answer = channel.ask(&shown) => answer,
+        answer = asked(trip, may_ask_client, channel, &shown) => answer,
         () = trip.cancellation.cancelled() => return Err(cancelled("the asker stopped waiting for an approval")),
     };
     let answer = match answer {
@@ -77,6 +84,25 @@ pub(crate) async fn approve(trip: Trip<'_>, judged: Judged) -> Result<Cleared, S
     match settled(trip, claim(trip, again).await?)? {
         Standing::Yes(approval) => Ok(Cleared { judged, yes: Some(Yes::Call(approval)) }),
         Standing::Open(open) => Err(waiting(&open)),
+    }
+}
+
+/// What a human says: the caller's own by their client, where it may be asked, else whoever the channel finds.
+async fn asked(
+    trip: Trip<'_>,
+    may_ask_client: bool,
+    channel: Option<&dyn ApprovalChannel>,
+    question: &ApprovalQuestion,
+) -> ApprovalAnswer {
+    if may_ask_client {
+        match by_client::ask(trip, question).await {
+            ApprovalAnswer::Later => {}
+            answer => return answer,
+        }
+    }
+    match channel {
+        Some(channel) => channel.ask(question).await,
+        None => ApprovalAnswer::Later,
     }
 }
 

@@ -11,6 +11,7 @@ use tollgate_types::{Code, Content, Cx, HandedKey, SourceKind, ToolDefinition, T
 
 use super::approve::{Cleared, Yes};
 use super::{Stop, budget, cancelled, descend, ledger_unavailable, replay, shape, store_unavailable, undo};
+use crate::client::Patience;
 use crate::gate::Trip;
 use crate::resilience::failure::{Class, Failure};
 use crate::resilience::ladder::Standing;
@@ -259,8 +260,8 @@ async fn once(call: &Try<'_>) -> Result<ToolOutput, ToolError> {
         biased;
         ended = &mut running => return ended.and_then(shallow),
         () = trip.cancellation.cancelled() => ToolError::with_code(Code::Cancelled, "cancelled while it ran"),
-        () = tokio::time::sleep(limit) => late("did not finish", limit),
-        silent = silence(idle.zip(heard.as_deref())) => late("said nothing", silent),
+        () = trip.patience.outlast(limit, &*trip.gate.inner().clock) => late("did not finish", limit),
+        silent = silence(idle.zip(heard.as_deref()), trip.patience) => late("said nothing", silent),
     };
     stop.cancel();
     // Its last words do not make the call a success: it was broken off.
@@ -273,9 +274,9 @@ fn late(what: &str, limit: Duration) -> ToolError {
 }
 
 /// Returns once nothing was heard for so long.
-async fn silence(listening: Option<(Duration, &Notify)>) -> Duration {
+async fn silence(listening: Option<(Duration, &Notify)>, patience: &Patience) -> Duration {
     let Some((idle, heard)) = listening else { return std::future::pending().await };
-    while tokio::time::timeout(idle, heard.notified()).await.is_ok() {}
+    while tokio::time::timeout(idle, heard.notified()).await.is_ok() || patience.is_waiting() {}
     idle
 }
 

@@ -116,7 +116,7 @@ fn cx(trip: Trip<'_>, admitted: &Admitted) -> Cx {
         cancellation: trip.cancellation.child_token(),
         progress: trip.call.progress.clone(),
         client: trip.call.client,
-        peer: trip.call.peer.clone(),
+        peer: trip.peer(),
         trace: door.trace.clone(),
         clock: Arc::clone(&gate.clock),
         door: Arc::new(door) as Arc<dyn Door>,

@@ -12,6 +12,7 @@ mod batches;
 mod bounds;
 mod budgets;
 mod circles;
+mod clients;
 mod ends;
 mod failure;
 mod faults;

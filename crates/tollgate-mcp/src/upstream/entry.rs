@@ -15,6 +15,7 @@ use super::config::Rule;
 use super::definition::{self, Known, Odd};
 use super::message::{Ask, Lists};
 use super::pool::Lease;
+use super::rounds::{self, Ended};
 use super::server::Server;
 use super::{name, outcome, tool};
 use crate::jsonrpc::scan::is_deeper_than;
@@ -109,7 +110,7 @@ impl UpstreamEntry {
             return Ok(ToolOutput { structured: Some(json!({})), ..ToolOutput::default() });
         }
         let lease = self.server.pool().map(|pool| pool.lease(&cx.caller)).transpose()?;
-        let link = lease.as_ref().map_or(&*self.server, Lease::server).link().await?;
+        let link = tool::linked(lease.as_ref().map_or(&*self.server, Lease::server), cx).await?;
         let completes;
         let ask = match (cx.kind, self.known.definition.kind) {
             (CallKind::Completion, kind) => {
@@ -119,9 +120,10 @@ impl UpstreamEntry {
             (_, CallKind::Prompt) => Ask::Prompt { name: own, arguments, trace },
             _ => Ask::Read { uri: uri(), trace },
         };
-        match link.ask(ask, cx.progress.clone()).await {
+        match rounds::ask(&link, server, cx, ask).await {
             Ok(result) => handed_on(server, &result),
-            Err(fault) => Err(outcome::explain(server, &fault)),
+            Err(Ended::Refused(error)) => Err(error),
+            Err(Ended::Fault(fault)) => Err(outcome::explain(server, &fault)),
         }
     }
 }

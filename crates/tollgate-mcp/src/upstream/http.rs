@@ -11,13 +11,14 @@ use serde_json::value::RawValue;
 use tokio::sync::watch;
 use tokio::time::sleep;
 use tollgate_guard::client::{Client, Credentials, Current, Renewal, Request, Response};
-use tollgate_types::{Clock, Progress, ProgressUpdate, limits};
+use tollgate_types::{Clock, ProgressUpdate, limits};
 
 use super::config::Limits;
 use super::encoded;
 use super::fault::Fault;
 use super::handshake;
 use super::heard::Heard;
+use super::hearing::{Listener, Question};
 use super::message::{self, Ask, Incoming, Lists};
 use super::sse::Events;
 use super::traces::Traces;
@@ -97,10 +98,10 @@ impl HttpLink {
         &self,
         ask: Ask<'_>,
         agreed: Option<Revision>,
-        progress: &Progress,
+        listener: &Listener,
     ) -> Result<Box<RawValue>, Fault> {
         let session = self.session().filter(|_| !matches!(ask, Ask::Initialize | Ask::Discover));
-        let lost = match self.exchange(ask, agreed, session.as_deref(), progress).await {
+        let lost = match self.exchange(ask, agreed, session.as_deref(), listener).await {
             Err(lost @ Fault::SessionLost { .. }) => lost,
             answered => return answered,
         };
@@ -109,7 +110,7 @@ impl HttpLink {
         if matches!(ask, Ask::Call { .. }) && matches!(lost, Fault::SessionLost { is_certain: false }) {
             return Err(lost);
         }
-        self.exchange(ask, agreed, self.session().as_deref(), progress).await
+        self.exchange(ask, agreed, self.session().as_deref(), listener).await
     }
 
     /// One exchange, and once more with credentials that were read anew where the server does not take those it was shown:
@@ -119,10 +120,10 @@ impl HttpLink {
         ask: Ask<'_>,
         agreed: Option<Revision>,
         session: Option<&str>,
-        progress: &Progress,
+        listener: &Listener,
     ) -> Result<Box<RawValue>, Fault> {
         let known_by = self.credentials.current();
-        let refused = match self.exchange_as(&known_by, ask, agreed, session, progress).await {
+        let refused = match self.exchange_as(&known_by, ask, agreed, session, listener).await {
             Err(fault @ Fault::Http { status: 401, .. }) => fault,
             answered => return answered,
         };
@@ -130,7 +131,7 @@ impl HttpLink {
         if renewal != Renewal::Renewed {
             return Err(refused.after(renewal));
         }
-        let again = self.exchange_as(&self.credentials.current(), ask, agreed, session, progress).await;
+        let again = self.exchange_as(&self.credentials.current(), ask, agreed, session, listener).await;
         again.map_err(|fault| fault.after(renewal))
     }
 
@@ -142,7 +143,7 @@ impl HttpLink {
         }
         self.set_session(None);
         let renewed = async {
-            let result = self.exchange(Ask::Initialize, None, None, &Progress::none()).await?;
+            let result = self.exchange(Ask::Initialize, None, None, &Listener::default()).await?;
             self.tell(message::INITIALIZED, Some(handshake::negotiated(&result)?)).await
         };
         match renewed.await {
@@ -192,11 +193,11 @@ impl HttpLink {
         ask: Ask<'_>,
         agreed: Option<Revision>,
         session: Option<&str>,
-        progress: &Progress,
+        listener: &Listener,
     ) -> Result<Box<RawValue>, Fault> {
         let number = self.issued.fetch_add(1, Ordering::Relaxed) + 1;
         let id = number.to_string();
-        let body = message::request(&id, number, ask, agreed);
+        let body = message::request(&id, number, ask, agreed, listener);
         let mut request = self.request(known_by, "POST", session, Some(body));
         if ask.is_stateless(agreed) {
             // MCP 2026-07-28, Transports: request headers.
@@ -237,7 +238,7 @@ impl HttpLink {
                 |text: &&str| text.len() <= SESSION_CHARS_MAX && text.bytes().all(|b| b.is_ascii_graphic());
             self.set_session(response.header("mcp-session-id").filter(is_session).map(ToOwned::to_owned));
         }
-        let mut reader = Reader { link: self, id: &id, progress, answer: None };
+        let mut reader = Reader { link: self, id: &id, listener, answer: None };
         if is_stream(&response) {
             let resumable = agreed.filter(|_| !ask.is_stateless(agreed));
             self.follow(response, &mut reader, known_by, session, resumable).await
@@ -321,7 +322,7 @@ pub(super) async fn refused(response: Response, now: Timestamp) -> Fault {
 struct Reader<'a> {
     link: &'a HttpLink,
     id: &'a str,
-    progress: &'a Progress,
+    listener: &'a Listener,
     answer: Option<Result<Box<RawValue>, Fault>>,
 }
 
@@ -355,10 +356,15 @@ impl Reader<'_> {
             Some(Incoming::Response { .. }) => self.link.traces.unknown_id(),
             Some(Incoming::Notification { method, params }) => match &*method {
                 "notifications/progress" => self.step(params),
+                "notifications/message" => self.listener.ear.iter().for_each(|ear| ear.log(params)),
                 _ => self.link.heard.take(&method, params),
             },
-            // We declared no capability: nothing may be asked of us, and nothing is answered.
-            Some(Incoming::Request { .. }) => {}
+            // What is not a question to a client is not answered, and one that nobody hears neither: the call's end says it.
+            Some(Incoming::Request { id, method, params }) => {
+                if let Some((ear, question)) = self.listener.ear.as_ref().zip(Question::read(id, &method, params)) {
+                    let _ = ear.put(question);
+                }
+            }
             None => self.link.traces.line(frame),
         }
     }
@@ -372,7 +378,7 @@ impl Reader<'_> {
         }
         if let Some(step) = params.and_then(|raw| serde_json::from_str::<Step>(raw.get()).ok()) {
             let Step { progress, total, message } = step;
-            self.progress.report(ProgressUpdate { progress, total, message });
+            self.listener.progress.report(ProgressUpdate { progress, total, message });
         }
     }
 }

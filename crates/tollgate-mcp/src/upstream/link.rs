@@ -9,6 +9,7 @@ use tokio::time::timeout;
 use tollgate_types::{CancellationToken, Progress};
 
 use super::fault::Fault;
+use super::hearing::Listener;
 use super::http::HttpLink;
 use super::message::{self, Ask, Lists};
 use super::stdio::StdioLink;
@@ -95,9 +96,14 @@ impl Link {
 
     /// Asks and waits, however long it takes; dropping the future takes the question back.
     pub(super) async fn ask(&self, ask: Ask<'_>, progress: Progress) -> Result<Box<RawValue>, Fault> {
+        self.ask_heard(ask, Listener { progress, ..Listener::default() }).await
+    }
+
+    /// The same for whoever hears all that comes before the answer.
+    pub(super) async fn ask_heard(&self, ask: Ask<'_>, listener: Listener) -> Result<Box<RawValue>, Fault> {
         match &self.way {
-            Way::Stdio(link) => link.ask(ask, self.agreed(), progress).await,
-            Way::Http(link, _) => link.ask(ask, self.agreed(), &progress).await,
+            Way::Stdio(link) => link.ask(ask, self.agreed(), listener).await,
+            Way::Http(link, _) => link.ask(ask, self.agreed(), &listener).await,
         }
     }
 
@@ -108,9 +114,14 @@ impl Link {
     }
 
     pub(super) async fn tell_initialized(&self) -> Result<(), Fault> {
+        self.tell(message::INITIALIZED).await
+    }
+
+    /// Says what needs no answer.
+    pub(super) async fn tell(&self, line: &[u8]) -> Result<(), Fault> {
         match &self.way {
-            Way::Stdio(link) => link.tell(message::INITIALIZED).await,
-            Way::Http(link, _) => link.tell(message::INITIALIZED, self.agreed()).await,
+            Way::Stdio(link) => link.tell(line).await,
+            Way::Http(link, _) => link.tell(line, self.agreed()).await,
         }
     }
 

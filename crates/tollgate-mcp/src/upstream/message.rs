@@ -6,9 +6,11 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
-use tollgate_types::{HandedKey, TraceContext};
+use tollgate_types::{HandedKey, LogLevel, TraceContext};
 
-use crate::jsonrpc::present;
+use super::hearing::Listener;
+use super::offered::Offered;
+use crate::jsonrpc::{on_one_line, present};
 use crate::server::Revision;
 
 const CLIENT_NAME: &str = "tollgate";
@@ -33,7 +35,7 @@ pub(super) enum Incoming<'a> {
     /// An answer to a question of ours, or to none.
     Response { id: &'a str, answer: Answer },
     /// A question to us.
-    Request { id: &'a str, method: Cow<'a, str> },
+    Request { id: &'a str, method: Cow<'a, str>, params: Option<&'a RawValue> },
     /// A notice.
     Notification { method: Cow<'a, str>, params: Option<&'a RawValue> },
 }
@@ -73,7 +75,7 @@ pub(super) fn read(frame: &[u8]) -> Option<Incoming<'_>> {
     let envelope: Envelope<'_> = serde_json::from_str(std::str::from_utf8(frame).ok()?).ok()?;
     let id = envelope.id.map(RawValue::get);
     match (envelope.method, id) {
-        (Some(method), Some(id)) => Some(Incoming::Request { id, method }),
+        (Some(method), Some(id)) => Some(Incoming::Request { id, method, params: envelope.params }),
         (Some(method), None) => Some(Incoming::Notification { method, params: envelope.params }),
         (None, id) => {
             let answer = match (envelope.error, envelope.result) {
@@ -226,17 +228,18 @@ struct Params<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     protocol_version: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    capabilities: Option<Nothing>,
+    capabilities: Option<Offered>,
     #[serde(skip_serializing_if = "Option::is_none")]
     client_info: Option<Implementation>,
     #[serde(skip_serializing_if = "Option::is_none")]
     notifications: Option<Wanted<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    input_responses: Option<&'a BTreeMap<String, Box<RawValue>>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    request_state: Option<&'a str>,
     #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
     meta: Option<Meta<'a>>,
 }
-
-#[derive(Serialize)]
-struct Nothing {}
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -254,7 +257,7 @@ struct Implementation {
     version: &'static str,
 }
 
-/// MCP 2026-07-28, Base protocol: per-request fields. We declare no capability, so nothing may be asked of us.
+/// MCP 2026-07-28, Base protocol: per-request fields.
 #[derive(Default, Serialize)]
 struct Meta<'a> {
     /// The idempotency key, under the name that the operator gave it.
@@ -269,9 +272,11 @@ struct Meta<'a> {
     #[serde(rename = "io.modelcontextprotocol/protocolVersion", skip_serializing_if = "Option::is_none")]
     protocol_version: Option<&'static str>,
     #[serde(rename = "io.modelcontextprotocol/clientCapabilities", skip_serializing_if = "Option::is_none")]
-    client_capabilities: Option<Nothing>,
+    client_capabilities: Option<Offered>,
     #[serde(rename = "io.modelcontextprotocol/clientInfo", skip_serializing_if = "Option::is_none")]
     client_info: Option<Implementation>,
+    #[serde(rename = "io.modelcontextprotocol/logLevel", skip_serializing_if = "Option::is_none")]
+    log_level: Option<&'static str>,
 }
 
 impl<'a> Meta<'a> {
@@ -289,13 +294,17 @@ impl<'a> Meta<'a> {
 const SELF: Implementation = Implementation { name: CLIENT_NAME, version: env!("CARGO_PKG_VERSION") };
 
 /// The text of a question, on one line. `id` is raw JSON; `number` is the same as a number, for the progress token.
-pub(super) fn request(id: &str, number: u64, ask: Ask<'_>, agreed: Option<Revision>) -> Vec<u8> {
-    let mut params = Params::default();
+pub(super) fn request(id: &str, number: u64, ask: Ask<'_>, agreed: Option<Revision>, listener: &Listener) -> Vec<u8> {
+    let mut params = Params {
+        input_responses: Some(&listener.retry.responses).filter(|responses| !responses.is_empty()),
+        request_state: listener.retry.state.as_deref(),
+        ..Params::default()
+    };
     match ask {
         Ask::Discover | Ask::Ping => {}
         Ask::Initialize => {
             params.protocol_version = Some(Revision::V2025_11_25.as_str());
-            params.capabilities = Some(Nothing {});
+            params.capabilities = Some(Offered::SOME);
             params.client_info = Some(SELF);
         }
         Ask::Listen { resources } => {
@@ -322,14 +331,15 @@ pub(super) fn request(id: &str, number: u64, ask: Ask<'_>, agreed: Option<Revisi
     if ask.is_stateless(agreed) {
         let meta = params.meta.get_or_insert_default();
         meta.protocol_version = Some(Revision::V2026_07_28.as_str());
-        meta.client_capabilities = Some(Nothing {});
+        meta.client_capabilities = Some(listener.client.unwrap_or_default().into());
+        meta.log_level = listener.client.map(|_| LogLevel::Info.as_str());
         meta.client_info = Some(SELF);
     }
     let mut line = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{}","params":"#, ask.method()).into_bytes();
     // Writing plain values to memory does not fail.
     let _ = serde_json::to_writer(&mut line, &params);
     line.push(b'}');
-    line
+    on_one_line(line)
 }
 
 /// The handshake is over.
@@ -341,12 +351,23 @@ pub(super) fn cancelled(id: &str) -> Vec<u8> {
     format!(r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{params}}}"#).into_bytes()
 }
 
-/// The answer to a question of the server's: we are there, and can do nothing else.
+/// The answer of a client to a question of the server's.
+pub(super) fn answer(id: &str, answer: &RawValue) -> Vec<u8> {
+    on_one_line(format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{}}}"#, answer.get()).into_bytes())
+}
+
+/// That there is none.
+pub(super) fn refusal(id: &str, code: i64, why: &str) -> Vec<u8> {
+    let error = serde_json::json!({ "code": code, "message": why });
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#).into_bytes()
+}
+
+/// The answer to any other question of the server's: we are there, and can do nothing else.
 pub(super) fn reply(id: &str, method: &str) -> Vec<u8> {
     let body = if method == "ping" {
         r#""result":{}"#
     } else {
-        r#""error":{"code":-32601,"message":"Method not found: this client declared no capability"}"#
+        r#""error":{"code":-32601,"message":"Method not found: this client is not asked that"}"#
     };
     format!(r#"{{"jsonrpc":"2.0","id":{id},{body}}}"#).into_bytes()
 }
@@ -363,7 +384,8 @@ mod tests {
         let arguments = json!({});
         for (agreed, members) in [(Revision::V2025_11_25, 2), (Revision::V2026_07_28, 5)] {
             let ask = Ask::Call { name: "order", arguments: &arguments, headers: &[], key: Some(&key), trace: None };
-            let line: Value = serde_json::from_slice(&request("7", 7, ask, Some(agreed))).unwrap();
+            let line: Value =
+                serde_json::from_slice(&request("7", 7, ask, Some(agreed), &Listener::default())).unwrap();
             let meta = line["params"]["_meta"].as_object().unwrap();
             assert_eq!((meta["example.com/orderKey"].as_str(), meta.len()), (Some("0a-1b"), members), "{line}");
         }
@@ -375,7 +397,8 @@ mod tests {
         let trace = TraceContext::read([parent], ["a=1"]).unwrap();
         let arguments = json!({});
         let ask = Ask::Call { name: "order", arguments: &arguments, headers: &[], key: None, trace: Some(&trace) };
-        let line: Value = serde_json::from_slice(&request("7", 7, ask, Some(Revision::V2025_11_25))).unwrap();
+        let line: Value =
+            serde_json::from_slice(&request("7", 7, ask, Some(Revision::V2025_11_25), &Listener::default())).unwrap();
         let meta = &line["params"]["_meta"];
         assert_eq!((&meta["traceparent"], &meta["tracestate"]), (&json!(parent), &json!("a=1")), "{line}");
     }

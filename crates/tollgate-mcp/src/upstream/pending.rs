@@ -6,9 +6,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
-use tollgate_types::{Progress, ProgressUpdate};
+use tollgate_types::ProgressUpdate;
 
 use super::fault::Fault;
+use super::hearing::{Ear, Listener};
 use super::message::{Answer, Ask};
 
 /// The questions under way.
@@ -26,8 +27,9 @@ struct Table {
 
 #[derive(Debug)]
 struct Waiter {
+    number: u64,
     answer: oneshot::Sender<Result<Answer, Fault>>,
-    progress: Progress,
+    listener: Listener,
 }
 
 /// A question's place in the table.
@@ -68,7 +70,7 @@ impl Pending {
     }
 
     /// Makes a place for a question. The probe's id is text, so that no number can be mistaken for it.
-    pub(super) fn open(&self, ask: Ask<'_>, progress: Progress) -> Result<Ticket, Fault> {
+    pub(super) fn open(&self, ask: Ask<'_>, listener: Listener) -> Result<Ticket, Fault> {
         let mut table = self.table();
         if let Some(reason) = &table.closed {
             return Err(Fault::Closed(reason.clone()));
@@ -80,7 +82,7 @@ impl Pending {
             table.probe = Some(id.clone());
         }
         let (sender, answer) = oneshot::channel();
-        table.waiting.insert(id.clone(), Waiter { answer: sender, progress });
+        table.waiting.insert(id.clone(), Waiter { number, answer: sender, listener });
         Ok(Ticket { id, number, answer })
     }
 
@@ -113,10 +115,20 @@ impl Pending {
     /// Hands a step of progress to whoever waits for its question.
     pub(super) fn progress(&self, params: Option<&RawValue>) {
         let Some(step) = params.and_then(|raw| serde_json::from_str::<Step<'_>>(raw.get()).ok()) else { return };
-        let listener = self.table().waiting.get(step.progress_token.get()).map(|waiter| waiter.progress.clone());
+        let listener =
+            self.table().waiting.get(step.progress_token.get()).map(|waiter| waiter.listener.progress.clone());
         if let Some(listener) = listener {
             listener.report(ProgressUpdate { progress: step.progress, total: step.total, message: step.message });
         }
+    }
+
+    /// Who hears what the server says beside its answers: whoever asked last. On a pipe it does not say on which call's
+    /// behalf it speaks, so that all calls must be one caller's.
+    pub(super) fn ear(&self) -> Option<Ear> {
+        let table = self.table();
+        let calls = || table.waiting.values().filter_map(|waiter| Some((waiter.number, waiter.listener.ear.as_ref()?)));
+        let (_, last) = calls().max_by_key(|(number, _)| *number)?;
+        calls().all(|(_, ear)| ear.caller == last.caller).then(|| last.clone())
     }
 
     /// The connection is over: nobody is answered any more, and nobody asks.

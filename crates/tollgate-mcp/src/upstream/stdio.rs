@@ -11,11 +11,12 @@ use tokio::process::ChildStdin;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tollgate_sandbox::{Child, ChildPipes, Spawn};
-use tollgate_types::{CancellationToken, Progress};
+use tollgate_types::CancellationToken;
 
 use super::config::Limits;
 use super::fault::Fault;
 use super::heard::Heard;
+use super::hearing::{Listener, Question};
 use super::message::{self, Ask, Incoming};
 use super::pending::{Pending, Settled};
 use super::traces::Traces;
@@ -29,6 +30,8 @@ const WRITE_QUEUE_LINES_MAX: usize = 64;
 const NOISE_LINES_MAX: usize = 10_000;
 /// What is read of standard error at once.
 const STDERR_READ_BYTES: usize = 4 * 1024;
+/// The code of a question that cannot be put to anybody.
+const INTERNAL_ERROR: i64 = -32603;
 /// For the last words of a program that has ended.
 const LAST_WORDS_MS: u64 = 100;
 
@@ -78,10 +81,10 @@ impl StdioLink {
         &self,
         ask: Ask<'_>,
         agreed: Option<Revision>,
-        progress: Progress,
+        listener: Listener,
     ) -> Result<Box<RawValue>, Fault> {
-        let ticket = self.shared.pending.open(ask, progress)?;
-        let line = message::request(&ticket.id, ticket.number, ask, agreed);
+        let ticket = self.shared.pending.open(ask, listener.clone())?;
+        let line = message::request(&ticket.id, ticket.number, ask, agreed, &listener);
         let mut waiting = Waiting { shared: &self.shared, id: &ticket.id, is_sent: false, is_cancellable: true };
         // The handshake must not be cancelled (MCP, Cancellation), and an unanswered probe says enough.
         waiting.is_cancellable = !matches!(ask, Ask::Initialize | Ask::Discover);
@@ -237,10 +240,23 @@ impl Shared {
             },
             Incoming::Notification { method, params } => match &*method {
                 "notifications/progress" => self.pending.progress(params),
+                "notifications/message" => self.pending.ear().iter().for_each(|ear| ear.log(params)),
                 _ => self.heard.take(&method, params),
             },
             // A server that asks faster than it reads goes without answers.
-            Incoming::Request { id, method } => drop(self.out.try_send(message::reply(id, &method))),
+            Incoming::Request { id, method, params } => {
+                if let Err(refusal) = self.asked(id, &method, params) {
+                    let _ = self.out.try_send(refusal);
+                }
+            }
         }
+    }
+
+    /// Hands a question to whoever hears for the call that it belongs to.
+    fn asked(&self, id: &str, method: &str, params: Option<&RawValue>) -> Result<(), Vec<u8>> {
+        let question = Question::read(id, method, params).ok_or_else(|| message::reply(id, method))?;
+        let refused = |why| message::refusal(id, INTERNAL_ERROR, why);
+        let ear = self.pending.ear().ok_or_else(|| refused("nobody can say on which call's behalf it is asked"))?;
+        ear.put(question).map_err(refused)
     }
 }

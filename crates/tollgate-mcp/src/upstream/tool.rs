@@ -8,10 +8,12 @@ use tollgate_types::{BoxFuture, Code, Cx, Tool, ToolDefinition, ToolError, ToolO
 
 use super::definition::Known;
 use super::fault::Fault;
+use super::link::Link;
 use super::message::Ask;
 use super::outcome;
 use super::parameters;
 use super::pool::Lease;
+use super::rounds::{self, Ended};
 use super::server::Server;
 
 const PREVIEW_CHARS_MAX: usize = 4_000;
@@ -27,13 +29,14 @@ impl UpstreamTool {
     async fn ask(&self, arguments: &Value, cx: &Cx) -> Result<ToolOutput, ToolError> {
         let server = self.server.name();
         let lease = self.server.pool().map(|pool| pool.lease(&cx.caller)).transpose()?;
-        let link = lease.as_ref().map_or(&*self.server, Lease::server).link().await?;
+        let link = linked(lease.as_ref().map_or(&*self.server, Lease::server), cx).await?;
         let (key, trace) = (cx.handed_key.as_ref(), cx.trace.as_ref());
         let headers = parameters::headers(&self.known.mirrored, arguments);
         let ask = Ask::Call { name: &self.known.remote, arguments, headers: &headers, key, trace };
-        match link.ask(ask, cx.progress.clone()).await {
+        match rounds::ask(&link, server, cx, ask).await {
             Ok(result) => outcome::read(server, &result, self.known.definition.output_schema.is_some()),
-            Err(fault) => {
+            Err(Ended::Refused(error)) => Err(error),
+            Err(Ended::Fault(fault)) => {
                 if matches!(&fault, Fault::Rpc(failure) if failure.code == outcome::HEADER_MISMATCH) {
                     // It wants other parameters as headers than it said (MCP 2026-07-28, Streamable HTTP: client behavior).
                     self.server.list_again();
@@ -64,17 +67,20 @@ pub(super) fn preview(remote: &str, server: &str, arguments: &Value) -> String {
     format!("`{}` of the MCP server `{server}`\narguments: {arguments}", remote.escape_debug())
 }
 
-/// Asks within the call's time. Whichever ends it, the question is dropped, and the server told so.
+/// The connection, if it comes up within the call's time.
+pub(super) async fn linked(server: &Server, cx: &Cx) -> Result<Arc<Link>, ToolError> {
+    let late = || outcome::explain(server.name(), &Fault::TimedOut { ms: cx.deadline.as_millis() });
+    timeout(cx.deadline, server.link()).await.unwrap_or_else(|_| Err(late()))
+}
+
+/// Asks until the call is cancelled. Whichever ends it, the question is dropped, and the server told so.
 pub(super) async fn within<T>(
     server: &str,
     cx: &Cx,
     asking: impl Future<Output = Result<T, ToolError>>,
 ) -> Result<T, ToolError> {
     tokio::select! {
-        answered = timeout(cx.deadline, asking) => answered.unwrap_or_else(|_| {
-            let message = format!("`{server}`: no answer within {} ms", cx.deadline.as_millis());
-            Err(ToolError::with_code(Code::Timeout, message))
-        }),
+        answered = asking => answered,
         () = cx.cancellation.cancelled() => {
             Err(ToolError::with_code(Code::Cancelled, format!("`{server}`: cancelled while it ran")))
         }

@@ -10,6 +10,7 @@ use tokio::time::timeout;
 use tollgate_guard::client::Client;
 use tollgate_types::{CancellationToken, Clock, Tool, ToolError};
 
+use super::client;
 use super::config::{Limits, Sessions, UpstreamConfig, UpstreamError};
 use super::server::Server;
 use super::status::UpstreamStatus;
@@ -21,6 +22,8 @@ pub type OnChange = Arc<dyn Fn(&str) + Send + Sync>;
 /// All servers. Dropping it kills their programs; [`stop`](Self::stop) lets them end.
 pub struct Upstreams {
     servers: BTreeMap<String, Arc<Server>>,
+    /// What each may ask of clients.
+    entries: BTreeMap<String, Vec<Arc<dyn Tool>>>,
     stop: CancellationToken,
     lives: Mutex<JoinSet<()>>,
 }
@@ -69,7 +72,8 @@ impl Upstreams {
                 });
             }
         }
-        Ok(Self { servers, stop, lives: Mutex::new(lives) })
+        let entries = servers.keys().map(|name| (name.clone(), client::entries(name).collect())).collect();
+        Ok(Self { servers, entries, stop, lives: Mutex::new(lives) })
     }
 
     /// Starts the servers that nobody needed yet, and waits until each has said what it can do, or fell, or `wait` is
@@ -132,6 +136,12 @@ impl Upstreams {
     /// The same of one server.
     pub fn tools_of(&self, name: &str) -> Vec<Arc<dyn Tool>> {
         self.servers.get(name).map(|server| server.tools()).unwrap_or_default()
+    }
+
+    /// What a server may ask of the clients that its calls are for, as entries for the gate: policy says which of them it
+    /// may. They are there whether the server is or not.
+    pub fn entries_of(&self, name: &str) -> Vec<Arc<dyn Tool>> {
+        self.entries.get(name).cloned().unwrap_or_default()
     }
 
     /// Stops every server, and returns when their programs and all descendants are gone.

@@ -14,6 +14,10 @@ use super::{ConfigError, Loaded, SecretSource, TextOrSecret};
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Approvals {
+    /// Roles whose callers may approve their own calls, where their MCP client can ask its human (elicitation, or input
+    /// required). A client that answers by itself, without a human, approves by itself: name only roles of clients that you
+    /// trust to ask. Calls that want more than one person are never asked so.
+    pub clients: Vec<String>,
     /// Where open questions are sent, signed. docs/policy.md says what is sent and how it is answered.
     #[schemars(with = "Option<ApprovalWebhook>")]
     pub webhook: Option<Spanned<ApprovalWebhook>>,

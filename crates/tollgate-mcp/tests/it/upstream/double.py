@@ -151,6 +151,22 @@ def answer(method, params, id):
             for step in (1, 2):
                 send({"method": "notifications/progress",
                       "params": {"progressToken": token, "progress": step, "total": 2, "message": f"step {step}"}})
+        if do == "elicit":
+            send({"method": "notifications/message", "params": {"level": "warning", "data": {"n": 1}}})
+            send({"id": "mine", "method": "elicitation/create", "params": {"message": "Who?", "n": 10**30}})
+            return {"content": [{"type": "text", "text": json.dumps(json.loads(sys.stdin.readline()))}]}
+        if do == "rounds":
+            if "requestState" not in params:
+                return {"resultType": "input_required", "requestState": "s1", "inputRequests": {
+                    "who": {"method": "elicitation/create", "params": {"message": "Who?"}},
+                    "where": {"method": "roots/list"}}}
+            return {"resultType": "complete", "content": [{"type": "text", "text": json.dumps(
+                [params["requestState"], params["inputResponses"],
+                 params["_meta"]["io.modelcontextprotocol/clientCapabilities"]])}]}
+        if do == "ask for ever":
+            return {"resultType": "input_required", "requestState": "s"}
+        if do == "ask for odd things":
+            return {"resultType": "input_required", "inputRequests": {"x": {"method": "tools/list"}}}
         if do == "ask":
             send({"id": "mine", "method": "sampling/createMessage", "params": {}})
             send({"id": 5, "method": "ping"})

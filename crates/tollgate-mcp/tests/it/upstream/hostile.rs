@@ -139,8 +139,10 @@ async fn progress_is_handed_on_and_questions_are_refused() {
     until("both are answered", || house.methods().iter().filter(|it| *it == "-").count() == 2).await;
     let log = house.log();
     let replies: Vec<&Value> = log.iter().filter(|it| it.get("method").is_none()).collect();
-    assert_eq!(replies[0]["error"]["code"], -32601);
-    assert_eq!((&replies[1]["id"], &replies[1]["result"]), (&json!(5), &json!({})));
+    let to = |id: Value| *replies.iter().find(|it| it["id"] == id).unwrap();
+    // It does not wait for the answer to its question; what it hears says so, or that there is no client.
+    assert!(matches!(to(json!("mine"))["error"]["code"].as_i64(), Some(-32601 | -32603)), "{replies:?}");
+    assert_eq!(to(json!(5))["result"], json!({}));
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
 //! Servers as Tollgate calls them: hostile doubles over stdio and HTTP, and a real one.
 
+mod asking;
 mod entries;
 mod faithful;
 mod hostile;

@@ -1,0 +1,130 @@
+//! The clients of callers: asked for approvals where the operator trusts them to ask a human, told no secrets, and waited for
+//! in time that is not the call's.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Value, json};
+use tollgate_types::{
+    BoxFuture, Call, ClientCapabilities, ClientCapability, Code, Door, LogLevel, LogMessage, Outcome, Peer, PeerError,
+    PeerQuestion, Risk, Secret, Status, Tool, ToolOutput,
+};
+
+use crate::world::{Setup, World, developer, free, tool};
+
+/// A client that gives these answers, one after the other, and then none.
+#[derive(Debug)]
+struct Client {
+    answers: Mutex<Vec<Value>>,
+    asked: Mutex<Vec<PeerQuestion>>,
+    told: Mutex<Vec<LogMessage>>,
+}
+
+impl Peer for Client {
+    fn ask(&self, question: PeerQuestion) -> BoxFuture<'_, Result<Box<RawValue>, PeerError>> {
+        self.asked.lock().unwrap().push(question);
+        let mut answers = self.answers.lock().unwrap();
+        let answer = if answers.is_empty() { None } else { Some(answers.remove(0)) };
+        Box::pin(async move {
+            match answer {
+                Some(answer) => {
+                    tokio::time::sleep(Duration::from_secs(90)).await;
+                    Ok(to_raw_value(&answer).unwrap())
+                }
+                None => Err(PeerError::Unanswered),
+            }
+        })
+    }
+
+    fn log(&self, message: LogMessage) {
+        self.told.lock().unwrap().push(message);
+    }
+}
+
+fn client(answers: impl IntoIterator<Item = Value>) -> Arc<Client> {
+    let answers = Mutex::new(answers.into_iter().collect());
+    Arc::new(Client { answers, asked: Mutex::default(), told: Mutex::default() })
+}
+
+async fn call(world: &World, name: &str, client: &Arc<Client>) -> Outcome {
+    let offers = ClientCapabilities { elicitation: true, ..ClientCapabilities::default() };
+    let peer: Arc<dyn Peer> = Arc::<Client>::clone(client);
+    world.gate.call(&developer(), Call::tool(name, json!({})).with_client(offers).with_peer(Some(peer))).await
+}
+
+fn pay() -> Arc<dyn Tool> {
+    tool("pay", Risk::Dangerous, |_, _| async { Ok(ToolOutput::text("paid")) }).arc()
+}
+
+fn accept(content: &Value) -> Value {
+    json!({ "action": "accept", "content": content })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_trusted_client_asks_its_human() {
+    let trusting = |roles: &[&str]| {
+        let clients_approve = roles.iter().map(|role| (*role).to_owned()).collect();
+        World::with(Setup { tools: vec![pay()], clients_approve, ..Setup::default() })
+    };
+    let world = trusting(&["developer"]);
+    for (answer, status, code) in [
+        (accept(&json!({ "decision": "approve" })), Status::Done, None),
+        (accept(&json!({ "decision": "reject", "reason": "too much" })), Status::Refused, Some(Code::ApprovalRejected)),
+        (json!({ "action": "decline" }), Status::Refused, Some(Code::ApprovalRejected)),
+        (json!({ "action": "cancel" }), Status::Waiting, Some(Code::ApprovalRequired)),
+        (accept(&json!({ "decision": "perhaps" })), Status::Waiting, Some(Code::ApprovalRequired)),
+        (accept(&json!({})), Status::Waiting, Some(Code::ApprovalRequired)),
+    ] {
+        let client = client([answer.clone()]);
+        let outcome = call(&world, "pay", &client).await;
+        assert_eq!((outcome.status(), outcome.code()), (status, code), "{answer}: {outcome:?}");
+        let asked = client.asked.lock().unwrap();
+        let asked: Value = serde_json::from_str(asked[0].params.get()).unwrap();
+        assert!(asked["message"].as_str().unwrap().contains("May `pay` run?"), "{asked}");
+        if status == Status::Done {
+            assert_eq!(world.events(&outcome), ["received", "decided", "approved", "started", "finished"]);
+            assert_eq!(world.record(&outcome, "approved")["note"], "by bob (in their client)");
+        }
+    }
+    let world = trusting(&["operator"]);
+    let client = client([accept(&json!({ "decision": "approve" }))]);
+    assert_eq!(call(&world, "pay", &client).await.status(), Status::Waiting, "not of a role that is trusted");
+    assert!(client.asked.lock().unwrap().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_client_is_no_two_persons_and_what_must_be_typed_is_typed() {
+    let two = tool("two", Risk::Dangerous, |_, _| async { Ok(ToolOutput::text("done")) })
+        .define(|definition| definition.security.approvers = std::num::NonZeroU32::new(2));
+    let typed = tool("typed", Risk::Dangerous, |_, _| async { Ok(ToolOutput::text("done")) })
+        .define(|definition| definition.security.typed_confirmation = Some(String::new()));
+    let tools = vec![two.arc(), typed.arc()];
+    let world = World::with(Setup { tools, clients_approve: vec!["developer".to_owned()], ..Setup::default() });
+    let approve = accept(&json!({ "decision": "approve" }));
+    assert_eq!(call(&world, "two", &client([approve.clone()])).await.status(), Status::Waiting);
+    assert_eq!(call(&world, "typed", &client([approve])).await.status(), Status::Waiting, "nothing was typed");
+    let whole = accept(&json!({ "decision": "approve", "typed": "typed" }));
+    assert_eq!(call(&world, "typed", &client([whole])).await.status(), Status::Done);
+}
+
+/// Each wait is longer than the tool may run.
+#[tokio::test(start_paused = true)]
+async fn what_runs_asks_in_time_that_is_not_its_own_and_tells_no_secret() {
+    let asks = tool("asks", Risk::Read, |_, cx| async move {
+        let peer = cx.peer.unwrap();
+        let secret = "zq-injected-secret-value";
+        let question = json!({ "message": format!("is it {secret}?") });
+        for _ in 0..2 {
+            peer.ask(PeerQuestion::new(ClientCapability::Elicitation, &question)).await.unwrap();
+        }
+        peer.log(LogMessage { level: LogLevel::Info, logger: None, data: json!({ "it is": secret }) });
+        Ok(ToolOutput::text("done"))
+    });
+    let secrets = vec![Secret::new("zq-injected-secret-value")];
+    let world = World::with(Setup { roles: vec![free()], tools: vec![asks.arc()], secrets, ..Setup::default() });
+    let client = client([json!({ "action": "cancel" }), json!({ "action": "cancel" })]);
+    assert_eq!(call(&world, "asks", &client).await.status(), Status::Done);
+    let seen = format!("{client:?}");
+    assert!(seen.contains("is it [redacted") && !seen.contains("zq-injected"), "{seen}");
+}

@@ -1,0 +1,56 @@
+//! What clients offer, as a server is told it (MCP, Client features).
+
+use serde::Serialize;
+use tollgate_types::ClientCapabilities;
+
+/// A capability that is offered by being there.
+#[derive(Serialize)]
+pub(super) struct Nothing {}
+
+/// What a client offers.
+#[derive(Default, Serialize)]
+pub(super) struct Offered {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    elicitation: Option<Modes>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sampling: Option<Samples>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    roots: Option<Nothing>,
+}
+
+#[derive(Serialize)]
+struct Modes {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    form: Option<Nothing>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    url: Option<Nothing>,
+}
+
+#[derive(Serialize)]
+struct Samples {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tools: Option<Nothing>,
+}
+
+impl Offered {
+    /// What some client may offer, for a session of the older era, which is for all. The folders of one client are not
+    /// those of another: there nobody's can be asked for.
+    pub(super) const SOME: Self = Self {
+        elicitation: Some(Modes { form: Some(Nothing {}), url: Some(Nothing {}) }),
+        sampling: Some(Samples { tools: Some(Nothing {}) }),
+        roots: None,
+    };
+}
+
+impl From<ClientCapabilities> for Offered {
+    fn from(client: ClientCapabilities) -> Self {
+        let ClientCapabilities { elicitation, elicitation_url, sampling, sampling_tools, roots, images: _ } = client;
+        let nothing = |is_offered: bool| is_offered.then_some(Nothing {});
+        let modes = || Modes { form: nothing(elicitation), url: nothing(elicitation_url) };
+        Self {
+            elicitation: (elicitation || elicitation_url).then(modes),
+            sampling: sampling.then(|| Samples { tools: nothing(sampling_tools) }),
+            roots: nothing(roots),
+        }
+    }
+}
