@@ -3,7 +3,10 @@
 use serde_json::{Value, json};
 use tollgate_types::{BoxFuture, CallKind, Cx, Permission, Risk, Tool, ToolDefinition, ToolError, ToolOutput};
 
-use crate::fixtures::PNG;
+use crate::fixtures::{PNG, asking};
+
+/// The prompt that asks the client before it answers.
+const ASKING: &str = "prompts/test_input_required_result_prompt";
 
 /// One resource, template or prompt of the conformance suite.
 pub struct EntryFixture {
@@ -48,6 +51,7 @@ pub fn entry_fixtures() -> Vec<EntryFixture> {
             let image = json!({ "type": "image", "data": PNG, "mimeType": "image/png" });
             messages(&[image, said("Please analyze the image above.")])
         }),
+        entry(CallKind::Prompt, ASKING, properties(&[]), |context| messages(&[said(&context.to_string())])),
     ]
 }
 
@@ -104,12 +108,15 @@ impl Tool for EntryFixture {
     }
 
     fn call(&self, arguments: Value, cx: Cx) -> BoxFuture<'_, Result<ToolOutput, ToolError>> {
-        let result = match cx.kind {
-            CallKind::Completion => {
-                json!({ "completion": { "values": ["paris", "park", "party"], "total": 150, "hasMore": true } })
-            }
-            _ => (self.says)(&arguments),
-        };
-        Box::pin(std::future::ready(Ok(ToolOutput { structured: Some(result), ..ToolOutput::default() })))
+        Box::pin(async move {
+            let result = match cx.kind {
+                CallKind::Completion => {
+                    json!({ "completion": { "values": ["paris", "park", "party"], "total": 150, "hasMore": true } })
+                }
+                _ if self.name == ASKING => (self.says)(&asking::context(&cx).await?),
+                _ => (self.says)(&arguments),
+            };
+            Ok(ToolOutput { structured: Some(result), ..ToolOutput::default() })
+        })
     }
 }

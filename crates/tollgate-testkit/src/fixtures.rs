@@ -1,7 +1,7 @@
 //! The tools that MCP's conformance suite asks a server for by name, as tools for the real gate. What each must answer is
 //! in the descriptions of the suite's scenarios (`conformance list`, 0.2.0-alpha.12).
 
-mod asking;
+pub(crate) mod asking;
 
 use serde_json::{Value, json};
 use tollgate_types::{

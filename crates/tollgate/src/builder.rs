@@ -121,8 +121,7 @@ impl Builder {
     /// # Errors
     /// When the configuration, a tool, a role, the workspace or the data folder cannot be used.
     pub async fn build(self) -> Result<Tollgate, Error> {
-        let workspace = existing("the workspace", &self.workspace.unwrap_or_else(|| self.loaded.workspace()))?;
-        let data_dir = made(&self.data_dir.unwrap_or_else(|| self.loaded.data_dir()), &workspace)?;
+        let (workspace, data_dir) = folders(&self.loaded, self.workspace, self.data_dir)?;
         let options = options(&self.loaded, sandbox_level(), self.on_damage)?;
         let (ledger, store) = opened(&data_dir, &self.clock, options, self.loaded.keeping()?)?;
         let key = InstallKey::load(&data_dir)?;
@@ -181,6 +180,17 @@ impl Builder {
             reloads: Arc::default(),
         })
     }
+}
+
+/// The workspace, and the data folder beside it.
+fn folders(
+    loaded: &Loaded,
+    workspace: Option<PathBuf>,
+    data_dir: Option<PathBuf>,
+) -> Result<(PathBuf, PathBuf), Error> {
+    let workspace = existing("the workspace", &workspace.unwrap_or_else(|| loaded.workspace()))?;
+    let data_dir = made(&data_dir.unwrap_or_else(|| loaded.data_dir()), &workspace)?;
+    Ok((workspace, data_dir))
 }
 
 /// The MCP servers, where there are some.
