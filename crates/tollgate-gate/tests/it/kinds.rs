@@ -110,6 +110,18 @@ async fn a_template_opens_nothing_that_its_own_name_does_not() {
     assert_eq!(outcome.code(), Some(Code::UnknownTool));
     assert_eq!(world.record(&outcome, "finished")["outcome"]["code"], "forbidden");
 
+    // What may not be read may not be followed either.
+    let follow =
+        |uri: &str| Call::of(CallKind::Subscription, format!("mcp__x__resources/{uri}"), json!({ "uri": uri }));
+    for (uri, code) in [
+        ("demo://note/1", None),
+        ("demo://note/2", None),
+        ("demo://note/secret-1", Some(Code::UnknownTool)),
+        ("demo://other", Some(Code::UnknownTool)),
+    ] {
+        assert_eq!(world.gate.call(&developer(), follow(uri)).await.code(), code, "{uri}");
+    }
+
     let only_one = World::with(Setup {
         roles: vec![role().allow("mcp__x__resources/demo://note/2")],
         tools: entries(),
