@@ -2,6 +2,7 @@
 //! and started again when it ends, more slowly each time.
 
 mod lists;
+mod open;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -12,24 +13,19 @@ use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use tokio::time::{sleep, timeout};
 use tollgate_guard::client::Client;
-use tollgate_sandbox::Spawn;
 use tollgate_types::{CancellationToken, Clock, Code, Progress, Tool, ToolError};
 
-use super::config::{Limits, Rule, Start, UpstreamConfig, UpstreamKind};
+use super::config::{Limits, Rule, Start, UpstreamConfig};
 use super::entry::UpstreamEntry;
-use super::events;
 use super::fault::Fault;
 use super::handshake::{self, Memory};
 use super::heard::{Heard, OnUpdate};
-use super::http::HttpLink;
 use super::introduction::Introduction;
-use super::link::{Link, Way};
+use super::link::Link;
 use super::message::{Ask, Lists};
 use super::outcome;
 use super::pool::Pool;
-use super::socket;
 use super::status::{Quarantined, Trouble, UpstreamState, UpstreamStatus};
-use super::stdio::{self, Driver};
 use super::tool::UpstreamTool;
 use super::traces::Traces;
 use super::upstreams::OnChange;
@@ -382,61 +378,6 @@ impl Server {
         match (end, driver.await) {
             (End::Fell(_, trouble), Some(why)) => End::Fell(why, trouble),
             (end, _) => end,
-        }
-    }
-
-    /// It could not be opened. Where it refused streamable HTTP before, that is said too.
-    fn not_opened(&self, fault: &Fault) -> End {
-        let mut facts = self.facts();
-        let was_refused = facts.memory.take_if(|memory| *memory == Memory::Stream).and(facts.refusal.take());
-        let why = match was_refused {
-            Some(refusal) => format!("{refusal}; and as an event stream of 2024-11-05: {fault}"),
-            None => fault.to_string(),
-        };
-        End::Fell(why, fault.trouble())
-    }
-
-    async fn open(&self) -> Result<(Arc<Link>, Driver), Fault> {
-        let (traces, heard) = (Arc::clone(&self.traces), Arc::clone(&self.heard));
-        let is_stream = self.facts().memory == Some(Memory::Stream);
-        match &self.config.kind {
-            UpstreamKind::Socket { url, headers } => {
-                let heard = (traces, heard);
-                let (link, driver) =
-                    socket::open(&self.client, &*self.clock, (url, headers), self.limits, heard).await?;
-                Ok((Arc::new(Link::new(Way::Stdio(link))), driver))
-            }
-            UpstreamKind::Sse { url, headers } | UpstreamKind::Http { url, headers }
-                if is_stream || matches!(self.config.kind, UpstreamKind::Sse { .. }) =>
-            {
-                let (client, clock) = (self.client.clone(), Arc::clone(&self.clock));
-                let (place, heard) = ((url.clone(), headers.clone()), (traces, heard));
-                let (link, driver) = events::open(client, clock, place, self.limits, heard).await?;
-                Ok((Arc::new(Link::new(Way::Stdio(link))), driver))
-            }
-            UpstreamKind::Stdio { command, args, env, cwd } => {
-                let mut whole = tollgate_sandbox::base_env();
-                whole.extend(env.iter().map(|(name, value)| (name.clone(), value.expose().to_owned())));
-                let spawn = Spawn { program: command.clone(), args: args.clone(), cwd: cwd.clone(), env: whole };
-                let (link, driver) = stdio::open(spawn, self.limits, traces, heard).await?;
-                Ok((Arc::new(Link::new(Way::Stdio(link))), driver))
-            }
-            UpstreamKind::Http { url, headers } | UpstreamKind::Sse { url, headers } => {
-                let (client, clock) = (self.client.clone(), Arc::clone(&self.clock));
-                let close = CancellationToken::new();
-                let http = HttpLink::new(client, clock, url.clone(), headers.clone(), self.limits, traces, heard);
-                let link = Arc::new(Link::new(Way::Http(Box::new(http), close.clone())));
-                let closing = Arc::clone(&link);
-                let driver = async move {
-                    tokio::select! {
-                        () = close.cancelled() => {}
-                        why = closing.fell() => return Some(why),
-                    }
-                    closing.end_session().await;
-                    None
-                };
-                Ok((link, Box::pin(driver)))
-            }
         }
     }
 
