@@ -49,6 +49,17 @@ pub struct Gate {
     inner: Arc<Inner>,
 }
 
+/// The same gate for those that it holds itself: it ends without them.
+#[derive(Clone)]
+pub struct WeakGate(Weak<Inner>);
+
+impl WeakGate {
+    /// The gate, as long as it is there.
+    pub fn upgrade(&self) -> Option<Gate> {
+        self.0.upgrade().map(|inner| Gate { inner })
+    }
+}
+
 /// What every stage can reach.
 pub(crate) struct Inner {
     pub(crate) catalog: Catalog,
@@ -161,6 +172,11 @@ impl Gate {
     /// Tells `observer` of every call that ends from now on. False when there are too many observers already.
     pub fn watched_by(&self, observer: Arc<dyn Observer>) -> bool {
         self.inner.observers.add(observer)
+    }
+
+    /// For what the gate itself holds.
+    pub fn downgrade(&self) -> WeakGate {
+        WeakGate(Arc::downgrade(&self.inner))
     }
 
     /// The directory of definitions.

@@ -40,7 +40,7 @@ pub use builder::{BuildError, GateBuilder, RegisterError};
 pub use clock::SystemClock;
 pub use current::current_attempt;
 pub use erasing::{Erasing, Retention};
-pub use gate::Gate;
+pub use gate::{Gate, WeakGate};
 pub use operator::{Operator, OperatorError, Verdict};
 pub use quota::{CallLimit, Per, ProcessQuotas, Quotas};
 pub use resilience::{

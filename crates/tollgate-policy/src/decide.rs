@@ -330,7 +330,7 @@ impl Grant {
     pub(crate) fn refuses(&self, role: &str, tool: &ToolDefinition) -> Option<Decision> {
         let deny = |rule: &str, reason| Some(Decision::new(Effect::Deny, format!("role:{role}:{rule}"), reason));
         let ToolDefinition { name, risk, permission, .. } = tool;
-        if !self.names(name) {
+        if !self.names(tool) {
             return deny("tools", format!("the role `{role}` does not name `{name}`"));
         }
         if *risk > self.risk {

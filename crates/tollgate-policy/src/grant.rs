@@ -1,11 +1,11 @@
 //! A role as it is enforced: its inheritance resolved, its globs compiled.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
 
 use globset::{Candidate, Glob, GlobSet, GlobSetBuilder};
 use serde_json::{Value, json};
-use tollgate_types::{Language, Permission, RepairLevel, Risk};
+use tollgate_types::{Language, Permission, RepairLevel, Risk, ToolDefinition};
 
 use crate::{Ask, PolicyError, Role};
 
@@ -19,6 +19,8 @@ const ROLE_NAME_CHARS_MAX: usize = 64;
 pub(crate) struct Grant {
     tools: GlobSet,
     exclude: GlobSet,
+    /// What of `tools` may be no pattern but a name.
+    by_letter: BTreeSet<String>,
     /// The role and those it inherits from.
     pub(crate) roles: Vec<String>,
     pub(crate) permission: Permission,
@@ -67,15 +69,17 @@ impl Grant {
         if let Some(repair) = repair {
             canonical.as_object_mut().map(|role| role.insert("repair".to_owned(), json!(repair)));
         }
+        let by_letter = tools.iter().map(|&name| name.to_owned()).collect();
         let (tools, exclude) = (compile(&role.name, &tools)?, compile(&role.name, &exclude)?);
         let roles = chain.iter().map(|role| role.name.clone()).collect();
-        Ok(Self { tools, exclude, roles, permission, risk, ask, repeats, language, repair, canonical })
+        Ok(Self { tools, exclude, by_letter, roles, permission, risk, ask, repeats, language, repair, canonical })
     }
 
     /// Whether the role names a tool.
-    pub(crate) fn names(&self, tool: &str) -> bool {
-        let tool = Candidate::new(tool);
-        self.tools.is_match_candidate(&tool) && !self.exclude.is_match_candidate(&tool)
+    pub(crate) fn names(&self, tool: &ToolDefinition) -> bool {
+        let is_named = !tool.security.named_only || self.by_letter.contains(&tool.name);
+        let tool = Candidate::new(&tool.name);
+        is_named && self.tools.is_match_candidate(&tool) && !self.exclude.is_match_candidate(&tool)
     }
 }
 

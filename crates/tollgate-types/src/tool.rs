@@ -333,6 +333,9 @@ pub enum Concurrency {
 pub struct Security {
     /// A human is always asked.
     pub requires_confirmation: bool,
+    /// Only a role that names it, letter by letter, has it: no glob covers it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub named_only: bool,
     /// What the approver must type, where a human is asked: the value that stands at this JSON Pointer in the arguments, or
     /// for the empty pointer the tool's name.
     #[serde(skip_serializing_if = "Option::is_none")]

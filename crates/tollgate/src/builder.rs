@@ -11,7 +11,7 @@ use tollgate_guard::redact::Redactor;
 use tollgate_ledger::{Checkpointing, Ledger, OnDamage, Options, Recovery};
 use tollgate_mcp::upstream::UpstreamConfig;
 use tollgate_policy::{Policy, Role};
-use tollgate_store::{InstallKey, Keeping, Store};
+use tollgate_store::{InstallKey, Store};
 use tollgate_tools::{HeaderValue, HttpSpec, HttpTool, ProgramTool, program_files};
 use tollgate_types::{ApprovalChannel, Clock, Secret, SourceKind, Tool, Undo, Workspace};
 
@@ -122,15 +122,14 @@ impl Builder {
     /// When the configuration, a tool, a role, the workspace or the data folder cannot be used.
     pub async fn build(self) -> Result<Tollgate, Error> {
         let (workspace, data_dir) = folders(&self.loaded, self.workspace, self.data_dir)?;
-        let options = options(&self.loaded, sandbox_level(), self.on_damage)?;
-        let (ledger, store) = opened(&data_dir, &self.clock, options, self.loaded.keeping()?)?;
-        let key = InstallKey::load(&data_dir)?;
-        let redactor = self.loaded.redactor(key.as_bytes())?;
+        let (ledger, store) = opened(&data_dir, &self.clock, &self.loaded, self.on_damage)?;
+        let (key, redactor) = hiding(&self.loaded, &data_dir)?;
         let (operator, sessions) = desks(&ledger, &store, &self.clock, &redactor);
+        let desk = self.has_builtins.then(|| own::Desk::new(&operator, &data_dir));
         let (mut warnings, heads) = (Vec::new(), ledger.checkpoints());
         let anchors = Anchors::start(&self.loaded, &heads, &self.clock, &redactor, &mut warnings).await?;
         let Offer { tools, overlays, read_only, sets } =
-            offer(&self.loaded, self.tools, self.has_builtins, &redactor, &mut warnings).await?;
+            offer(&self.loaded, self.tools, desk.as_ref(), &redactor, &mut warnings).await?;
         let policy = read_policy(&self.loaded, &self.roles, Reading::First).await?;
         let webhook = webhook::configured(&self.loaded, &store, &self.clock, &redactor, &mut warnings).await?;
         let gate = GateBuilder {
@@ -156,6 +155,7 @@ impl Builder {
         }
         .build(tools)
         .map_err(|error| unfit(&self.loaded, error))?;
+        desk.iter().for_each(|desk| desk.know(&gate));
         warnings.extend(idle(&gate));
         let telemetry = telemetry::watch(&gate, &self.loaded, &redactor, &mut warnings).await?;
         let configs = servers::configured(&self.loaded, &redactor, &mut warnings).await?;
@@ -223,16 +223,17 @@ struct Offer {
 async fn offer(
     loaded: &Arc<Loaded>,
     mut tools: Vec<Arc<dyn Tool>>,
-    has_builtins: bool,
+    desk: Option<&own::Desk>,
     redactor: &Redactor,
     warnings: &mut Vec<String>,
 ) -> Result<Offer, Error> {
     let sets = Arc::new(loaded.sets()?);
-    if has_builtins {
-        tools.extend(own::tools(&sets));
+    if let Some(desk) = desk {
+        tools.extend(desk.tools(&sets));
         tools.extend(tollgate_tools::base(data::options(loaded, redactor, warnings).await?));
         tools.push(tollgate_tools::restore_file());
     }
+    tools.extend(loaded.prompts()?.into_iter().map(|prompt| Arc::new(prompt) as Arc<dyn Tool>));
     let read_only = own_tools(&mut tools, loaded, redactor, warnings).await?;
     let overlays = Overlays::read(loaded)?;
     let names: Vec<String> = tools.iter().map(|tool| tool.definition().name).collect();
@@ -259,13 +260,21 @@ fn options(loaded: &Loaded, sandbox: &'static str, on_damage: OnDamage) -> Resul
 fn opened(
     data_dir: &Path,
     clock: &Arc<dyn Clock>,
-    options: Options,
-    keeping: Keeping,
+    loaded: &Loaded,
+    on_damage: OnDamage,
 ) -> Result<(Arc<Ledger>, Store), Error> {
-    let store = Store::new(data_dir).keeping(keeping);
+    let options = options(loaded, sandbox_level(), on_damage)?;
+    let store = Store::new(data_dir).keeping(loaded.keeping()?);
     let hand_on = |recovery: &Recovery| take_over(&store, recovery);
     let ledger = Ledger::open_telling(data_dir, Arc::clone(clock), options, hand_on)?.0;
     Ok((Arc::new(ledger), store))
+}
+
+/// The key of this installation, and what hides secrets under it.
+fn hiding(loaded: &Loaded, data_dir: &Path) -> Result<(InstallKey, Redactor), Error> {
+    let key = InstallKey::load(data_dir)?;
+    let redactor = loaded.redactor(key.as_bytes())?;
+    Ok((key, redactor))
 }
 
 /// What stands beside the gate: the operator's desk, and the sessions.

@@ -45,6 +45,7 @@ mod error;
 mod model;
 mod overlay;
 mod own;
+mod prompts;
 mod reloads;
 mod servers;
 mod telemetry;

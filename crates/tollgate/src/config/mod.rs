@@ -11,6 +11,7 @@ mod limit;
 mod model;
 mod page;
 mod policy;
+mod prompts;
 mod redact;
 mod resilience;
 mod results;
@@ -38,6 +39,7 @@ pub use limit::{CountedBy, Limit, period};
 pub use model::{Api, CallIds, HostedTool, Model, Price};
 pub use page::{json_schema, page};
 pub use policy::PolicyFile;
+pub use prompts::{Prompt, PromptArgument, PromptMessage, Speaker};
 pub use redact::{Redact, RedactExamples, RedactProfile, RedactRule};
 pub use results::Results;
 pub use run::{Compaction, Run};
@@ -118,6 +120,9 @@ pub struct Config {
     /// MCP servers that Tollgate calls.
     #[schemars(with = "BTreeMap<String, McpServer>")]
     pub mcp: BTreeMap<String, Spanned<McpServer>>,
+    /// Prompts, for people to choose in their clients.
+    #[schemars(with = "BTreeMap<String, Prompt>")]
+    pub prompts: BTreeMap<String, Spanned<Prompt>>,
     /// Parts of all that, as some clients are to see them.
     #[schemars(with = "BTreeMap<String, Set>")]
     pub sets: BTreeMap<String, Spanned<Set>>,
@@ -152,6 +157,7 @@ impl Default for Config {
             tool: Vec::new(),
             tools: BTreeMap::new(),
             mcp: BTreeMap::new(),
+            prompts: BTreeMap::new(),
             sets: BTreeMap::new(),
         }
     }
@@ -371,6 +377,7 @@ impl Loaded {
         loaded.roles()?;
         loaded.config.mcp.iter().try_for_each(|(name, server)| loaded.mcp_kind(name, server).map(drop))?;
         loaded.config.databases.iter().try_for_each(|(name, base)| loaded.database_kind(name, base).map(drop))?;
+        loaded.prompts()?;
         loaded.sets()?;
         loaded.search_url()?;
         loaded.webhook()?;

@@ -18,6 +18,8 @@ mod faithful;
 mod hosted;
 mod laws;
 mod library;
+mod own;
+mod prompts;
 mod results;
 mod retention;
 mod sets;
