@@ -1,6 +1,8 @@
 //! Wires the parts: configuration, ledger, store, policy, tools, gate.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod idle;
+
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -13,7 +15,7 @@ use tollgate_mcp::upstream::UpstreamConfig;
 use tollgate_policy::{Policy, Role};
 use tollgate_store::{InstallKey, Store};
 use tollgate_tools::{HeaderValue, HttpSpec, HttpTool, ProgramTool, program_files};
-use tollgate_types::{ApprovalChannel, Clock, Secret, SourceKind, Tool, Undo, Workspace};
+use tollgate_types::{ApprovalChannel, Clock, Secret, SourceKind, Tool, Workspace};
 
 use crate::anchor::Anchors;
 use crate::config::{Http, Loaded, Runs, TextOrSecret, ToolConfig};
@@ -156,7 +158,7 @@ impl Builder {
         .build(tools)
         .map_err(|error| unfit(&self.loaded, error))?;
         desk.iter().for_each(|desk| desk.know(&gate));
-        warnings.extend(idle(&gate));
+        warnings.extend(idle::told(&gate));
         let telemetry = telemetry::watch(&gate, &self.loaded, &redactor, &mut warnings).await?;
         let configs = servers::configured(&self.loaded, &redactor, &mut warnings).await?;
         let configs = watch::logged(configs, &data_dir, &redactor, &self.clock);
@@ -204,11 +206,6 @@ fn served(
     let start = || Servers::start(configs, gate.clone(), overlays, Arc::clone(clock));
     let servers = (!loaded.config.mcp.is_empty()).then(start).transpose();
     servers.map_err(|error| loaded.server_fault(&error).into())
-}
-
-/// What the configuration says that concerns nothing yet.
-fn idle(gate: &Gate) -> Vec<String> {
-    idle_rules(gate).into_iter().chain(idle_fallbacks(gate)).chain(idle_undos(gate)).collect()
 }
 
 /// What the house has to offer, its servers' tools aside.
@@ -315,51 +312,6 @@ pub(crate) async fn read_policy(loaded: &Arc<Loaded>, roles: &[Role], reading: R
         Ok(policy)
     });
     read.await.map_err(|error| Error::Unread(error.to_string()))?
-}
-
-/// Rules about tools that are not there, of which each is told.
-const IDLE_RULES_TOLD_MAX: usize = 10;
-
-/// Rules about a tool that is not there, by a slip of the pen or because it went; servers bring theirs later.
-fn idle_rules(gate: &Gate) -> Vec<String> {
-    let (policy, catalog) = (gate.policy(), gate.catalog());
-    let names: Vec<String> = catalog.all().iter().map(|entry| entry.definition.name.clone()).collect();
-    let named = policy.named_tools().into_iter().filter(|(_, tool)| !catalog.has(tool) && !tool.starts_with("mcp__"));
-    let warning = |(rule, tool): (&str, &str)| {
-        let near = tollgate_catalog::nearest(tool, names.iter().map(String::as_str));
-        let hint = near.first().map(|near| format!(": did you mean `{near}`?")).unwrap_or_default();
-        format!("the rule `{rule}` is about the tool `{tool}`, which is not there{hint}")
-    };
-    let mut warnings: Vec<String> = named.clone().take(IDLE_RULES_TOLD_MAX).map(warning).collect();
-    let more = named.count() - warnings.len();
-    if more > 0 {
-        warnings.push(format!("{more} more rules are about tools that are not there"));
-    }
-    warnings
-}
-
-/// Tools whose fallback is not there; servers bring theirs later.
-fn idle_fallbacks(gate: &Gate) -> BTreeSet<String> {
-    let catalog = gate.catalog();
-    let is_idle = |other: &String| !catalog.has(other) && !other.starts_with("mcp__");
-    let of = |name: &String| gate.failures(name).map(|report| report.ladder).unwrap_or_default();
-    let all = catalog.all().into_iter().map(|entry| entry.definition.name.clone());
-    let idle = all.flat_map(|name| {
-        let others = of(&name).into_iter().filter_map(|rung| rung.fallback).filter(is_idle).collect::<Vec<_>>();
-        others.into_iter().map(move |other| format!("`{name}` falls back to the tool `{other}`, which is not there"))
-    });
-    idle.collect()
-}
-
-/// Tools that are to be taken back by one that is not there; servers bring theirs later.
-fn idle_undos(gate: &Gate) -> Vec<String> {
-    let catalog = gate.catalog();
-    let named = catalog.all().into_iter().filter_map(|entry| match &entry.definition.undo {
-        Undo::Tool(undo) => Some((entry.definition.name.clone(), undo.tool.clone())),
-        Undo::None | Undo::BeforeImage => None,
-    });
-    let idle = named.filter(|(_, undo)| !catalog.has(undo) && !undo.starts_with("mcp__"));
-    idle.map(|(tool, undo)| format!("`{tool}` is to be undone by the tool `{undo}`, which is not there")).collect()
 }
 
 /// The role of the local command line is one that exists.

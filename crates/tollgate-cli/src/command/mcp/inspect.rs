@@ -1,6 +1,7 @@
 //! `tollgate mcp inspect`: everything that one server gives, and what is set aside.
 
 use std::io::IsTerminal;
+use std::sync::Arc;
 
 use serde::Serialize;
 use tollgate::mcp::upstream::{UpstreamState, UpstreamStatus};
@@ -14,13 +15,20 @@ use crate::output::{self, Style, style, visible};
 
 /// Characters of a description that stand in a table.
 const DESCRIPTION_CHARS: usize = 80;
+/// What a server gives, as it is headed.
+const KINDS: [(CallKind, &str); 4] = [
+    (CallKind::Tool, "tool"),
+    (CallKind::Prompt, "prompt"),
+    (CallKind::Resource, "resource"),
+    (CallKind::Template, "template of resources"),
+];
 
 /// What is printed as JSON.
 #[derive(Serialize)]
 struct Report {
     server: UpstreamStatus,
     /// Everything that may be asked of it, by its name here.
-    gives: Vec<std::sync::Arc<ToolDefinition>>,
+    gives: Vec<Arc<ToolDefinition>>,
 }
 
 pub(super) async fn run(global: &Global, name: &str) -> Result<u8, Failure> {
@@ -30,7 +38,10 @@ pub(super) async fn run(global: &Global, name: &str) -> Result<u8, Failure> {
     let server = house.servers().await.into_iter().find(|server| server.name == name);
     let prefix = format!("mcp__{name}__");
     let all = house.gate().catalog().all().into_iter();
-    let gives = all.map(|entry| entry.definition.clone()).filter(|it| it.name.starts_with(&prefix)).collect();
+    // Beside them are the questions that it may ask of clients.
+    let is_given =
+        |it: &Arc<ToolDefinition>| it.name.starts_with(&prefix) && KINDS.iter().any(|(kind, _)| *kind == it.kind);
+    let gives = all.map(|entry| Arc::clone(&entry.definition)).filter(is_given).collect();
     house.stop().await;
     // A server that lacks a secret was warned of, and is not there.
     let Some(server) = server else { return Ok(AILING) };
@@ -62,12 +73,7 @@ fn for_people(Report { server, gives }: &Report, prefix: &str) -> String {
     if let Some(instructions) = &told.instructions {
         text.push_str(&format!("wants to be used so: {}\n", visible(instructions.trim())));
     }
-    for (kind, title) in [
-        (CallKind::Tool, "tool"),
-        (CallKind::Prompt, "prompt"),
-        (CallKind::Resource, "resource"),
-        (CallKind::Template, "template of resources"),
-    ] {
+    for (kind, title) in KINDS {
         let rows: Vec<Vec<String>> = gives.iter().filter(|it| it.kind == kind).map(|it| row(it, prefix)).collect();
         if !rows.is_empty() {
             text.push_str(&output::table(&[title, "risk", "permission", "what it says of itself"], rows));
