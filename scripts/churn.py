@@ -94,7 +94,7 @@ class Clients:
         name, arguments = self.choose(dice)
         began = time.monotonic()
         result = self.server.call_over_mcp(dice.randrange(10**9), f"mcp__{name}__echo", arguments, session)
-        text = None if result["isError"] else result["content"][0]["text"]
+        text = None if result.get("isError") else result["content"][0]["text"]
         self.judge(name, arguments, text, time.monotonic() - began)
         self.tally.end(f"mcp {name} {result['structuredContent']['error'] if result['isError'] else 'done'}")
 

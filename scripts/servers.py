@@ -101,12 +101,12 @@ def list_changes(folder):
             return [tool["name"] for tool in ask("tools/list", {})["tools"] if tool["name"].startswith("mcp__")]
 
         assert upstream_tools() == ["mcp__x__grow"]
-        assert not ask("tools/call", {"name": "mcp__x__grow", "arguments": {}})["isError"]
+        assert not ask("tools/call", {"name": "mcp__x__grow", "arguments": {}}).get("isError")
         until = time.monotonic() + 20
         while upstream_tools() != ["mcp__x__grow", "mcp__x__grown"]:
             assert time.monotonic() < until, upstream_tools()
             time.sleep(0.02)
-        assert not ask("tools/call", {"name": "mcp__x__grown", "arguments": {}})["isError"]
+        assert not ask("tools/call", {"name": "mcp__x__grown", "arguments": {}}).get("isError")
         serving.stdin.close()
 
 

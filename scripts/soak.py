@@ -202,7 +202,7 @@ class Agents:
         tool, arguments = self.choose(dice)
         began = time.monotonic()
         result = self.server.call_over_mcp(dice.randrange(10**9), tool, arguments, session)
-        error = result["structuredContent"]["error"] if result["isError"] else None
+        error = result["structuredContent"]["error"] if result.get("isError") else None
         self.count("mcp", tool, arguments, error, time.monotonic() - began)
 
     def stateless(self, dice, _):
