@@ -96,7 +96,7 @@ class Clients:
         result = self.server.call_over_mcp(dice.randrange(10**9), f"mcp__{name}__echo", arguments, session)
         text = None if result.get("isError") else result["content"][0]["text"]
         self.judge(name, arguments, text, time.monotonic() - began)
-        self.tally.end(f"mcp {name} {result['structuredContent']['error'] if result['isError'] else 'done'}")
+        self.tally.end(f"mcp {name} {result['structuredContent']['error'] if result.get('isError') else 'done'}")
 
     def stateless(self, dice):
         self.over_mcp(dice, None)

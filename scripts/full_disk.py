@@ -67,7 +67,7 @@ class Server:
         self.process.stdin.write(json.dumps(message) + "\n")
         self.process.stdin.flush()
         result = json.loads(self.process.stdout.readline())["result"]
-        return result["structuredContent"]["error"] if result["isError"] else "done"
+        return result["structuredContent"]["error"] if result.get("isError") else "done"
 
     def end(self):
         self.process.stdin.close()
