@@ -64,6 +64,10 @@ class Server:
     def post(self, path, body, headers=None, timeout=60):
         accept = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
         response, text = self.send("POST", path, json.dumps(body), {**accept, **(headers or {})}, timeout)
+        if response.getheader("Content-Type") == "text/event-stream":
+            # What takes long is answered by a stream, whose last event is the answer.
+            events = [line for line in text.splitlines() if line.startswith(b"data:")]
+            text = events[-1].removeprefix(b"data:")
         return response, json.loads(text) if text else None
 
     def call(self, tool, arguments, timeout=60, **more):
