@@ -44,6 +44,15 @@ impl Circles {
         asked.filter(|asked| now.saturating_sub(asked.last) < FORGOTTEN_AFTER).map_or(0, |asked| asked.times)
     }
 
+    /// The caller's session is over: it asks for nothing any more.
+    pub(crate) fn forget(&self, caller: &Caller) {
+        let mut sessions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = key(caller);
+        if sessions.calls.remove(&key).is_some() {
+            sessions.order.retain(|other| *other != key);
+        }
+    }
+
     /// A call has ended. After a change that was made, what was read before may read differently.
     pub(crate) fn ended(&self, caller: &Caller, call: u64, risk: Risk, end: &End, now: Duration) {
         let mut sessions = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -204,6 +204,15 @@ impl Gate {
         self.inner.forbidden.load(Ordering::Relaxed)
     }
 
+    /// The caller's session is over, and its name never comes back: what was remembered for it is given up.
+    pub fn forget_session(&self, caller: &Caller) {
+        // Calls without a session share what is remembered of their subject.
+        if caller.session.is_some() {
+            self.inner.memory.forget(caller);
+            self.inner.circles.forget(caller);
+        }
+    }
+
     /// Who may do what, now.
     pub fn policy(&self) -> Arc<Policy> {
         self.inner.policy.now()

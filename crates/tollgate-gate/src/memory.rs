@@ -104,6 +104,17 @@ impl Memory {
         }
     }
 
+    /// The caller's session is over: it asks for nothing any more.
+    pub(crate) fn forget(&self, caller: &Caller) {
+        let mut sessions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = Self::key(caller);
+        let gone = sessions.by_key.remove(&key);
+        if let Some(session) = gone.filter(|session| session.bytes > 0) {
+            sessions.bytes = sessions.bytes.saturating_sub(session.bytes);
+            sessions.with_texts.retain(|other| *other != key);
+        }
+    }
+
     /// Everything in which the values of a call's arguments are looked for.
     pub(crate) fn origins(&self, caller: &Caller, said: &Said) -> Origins {
         let texts =
@@ -200,6 +211,22 @@ mod tests {
         tool.permission = Permission::Read;
         tool.annotations.open_world = Some(is_outside);
         tool
+    }
+
+    #[test]
+    fn a_session_that_is_over_leaves_nothing_and_others_stay() {
+        let memory = Memory::default();
+        let heard = Ok(ToolOutput::text("the code is 4711-8842"));
+        for session in ["one", "other"] {
+            memory.answered(&caller(session), &tool(true), &json!({}), &heard, Keep::Texts);
+        }
+        memory.forget(&caller("one"));
+        memory.forget(&caller("one"));
+        assert!(!memory.is_tainted(&caller("one")) && memory.is_tainted(&caller("other")));
+        assert_eq!(origin(&memory, "other", "4711-8842"), "outside");
+        memory.forget(&caller("other"));
+        let sessions = memory.0.lock().unwrap();
+        assert_eq!((sessions.by_key.len(), sessions.with_texts.len(), sessions.bytes), (0, 0, 0));
     }
 
     #[test]

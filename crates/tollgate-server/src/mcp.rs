@@ -19,7 +19,7 @@ use tokio::time::timeout;
 use tollgate::mcp::Answer;
 use tollgate::mcp::http::Endpoint;
 use tollgate::mcp::http::{Reply, Run, SESSION_ID};
-use tollgate::{Door, Surface};
+use tollgate::{Caller, Door, Surface};
 
 use crate::app::App;
 use crate::entrance::Holder;
@@ -49,7 +49,13 @@ pub(crate) async fn delete(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let (_, endpoint) = reached(&app, set)?;
-    Ok(plain(endpoint.delete(&headers, holder.name(), app.clock.monotonic())))
+    let reply = endpoint.delete(&headers, holder.name(), app.clock.monotonic());
+    if matches!(reply, Reply::Empty(204)) {
+        let session = headers.get(SESSION_ID).and_then(|id| id.to_str().ok());
+        let caller = holder.caller(Surface::McpHttp);
+        app.gate.forget_session(&Caller { session: session.map(str::to_owned), ..caller });
+    }
+    Ok(plain(reply))
 }
 
 /// What is behind a path.
