@@ -2,6 +2,7 @@
 
 mod assemble;
 mod event;
+mod handed;
 mod history;
 mod item;
 mod received;

@@ -62,6 +62,16 @@ pub enum Part {
     Raw(String),
 }
 
+impl Part {
+    /// The JSON that goes back byte for byte.
+    pub(crate) fn as_raw(&self) -> Option<&str> {
+        match self {
+            Self::Raw(json) => Some(json),
+            Self::Text(_) | Self::Call(_) => None,
+        }
+    }
+}
+
 /// One call that a provider ran itself, such as a search on the web.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostedCall {

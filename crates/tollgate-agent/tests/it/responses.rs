@@ -90,6 +90,25 @@ async fn a_stateful_run_sends_only_what_is_new() {
     }
 }
 
+/// A call that the provider hands back is on record and refused, whole conversation or not, and the model answers.
+#[tokio::test]
+async fn a_call_that_is_handed_back_is_refused() {
+    for stateful in [false, true] {
+        let nothing: [(&str, &str, Value); 0] = [];
+        let call =
+            json!({ "type": "shell_call", "id": "sh_1", "call_id": "c1", "action": { "commands": ["rm -rf /"] } });
+        let server = ModelServer::start(vec![Step::calls(nothing).with_parts([call]), Step::text("then not")]).await;
+        let door = door();
+        let answers = ask(&door, ModelConfig { stateful, ..config(&server) }, &["go"]).await;
+        assert_eq!(answers[0].as_ref().unwrap().text, "then not");
+        let observed = door.observed();
+        assert_eq!((observed.len(), observed[0].tool.name.as_str()), (1, "hosted__shell"));
+        assert!(observed[0].is_error && !observed[0].is_offered && observed[0].arguments.contains("rm -rf /"));
+        let sent = server.requests()[1]["input"].as_array().unwrap().last().unwrap().clone();
+        assert_eq!((&sent["type"], &sent["call_id"]), (&json!("shell_call_output"), &json!("c1")));
+    }
+}
+
 /// However a server says that it no longer has the last reply, it is asked once more with the whole conversation.
 #[tokio::test]
 async fn a_reply_that_is_gone_is_not_needed() {

@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 use tollgate_types::limits;
 
 use super::event::{Event, Response, fault, text_of};
+use super::handed::{self, Handed};
 use super::item::{Call, Item};
 use crate::calls::{CALLS_HELD_MAX, Draft, Notes, looks_like_a_call, seal, text_arguments};
 use crate::chat::delta::{Unescape, integer};
@@ -273,9 +274,14 @@ impl Assembler {
         for item in std::mem::take(&mut self.items) {
             item.tell(&mut said, names, &mut self.notes);
         }
-        let Said { drafts, parts, hosted } = said;
+        let Said { drafts, parts, mut hosted } = said;
+        let raw = || parts.iter().filter_map(Part::as_raw);
+        let handed = handed::among(raw(), raw());
+        hosted.extend(handed.iter().map(Handed::told));
         let finish = match self.end.take() {
             None | Some(Finish::Stop) if !drafts.is_empty() => Finish::ToolCalls,
+            // It goes on when it has the refusals.
+            None | Some(Finish::Stop) if handed.iter().any(Handed::is_back) => Finish::Paused,
             end => end.unwrap_or_default(),
         };
         let calls = seal(drafts, names, &finish, &mut self.notes);

@@ -6,6 +6,7 @@ use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
 
+use super::handed::{self, Handed};
 use super::item::{Item, kind};
 use crate::calls::text_of;
 use crate::dialect::Dialect;
@@ -32,8 +33,14 @@ pub(super) fn items(request: &Request<'_>, first: usize) -> Result<Vec<Box<RawVa
         has_ids: request.store != Some(false) && !request.is_forgotten,
         items: Vec::new(),
     };
-    for message in request.messages.iter().skip(first) {
-        writer.message(message)?;
+    let raw = |message| kept_of(message).into_iter().flat_map(|kept| kept.parts.iter().filter_map(Part::as_raw));
+    // What it handed back with its last reply the server has, but not the answers.
+    for (at, message) in request.messages.iter().enumerate().skip(first.saturating_sub(1)) {
+        if at >= first {
+            writer.message(message)?;
+        }
+        let handed = handed::among(raw(message), request.messages.iter().flat_map(raw));
+        handed.iter().filter_map(Handed::answer).try_for_each(|answer| writer.put(&answer))?;
     }
     Ok(writer.items)
 }
@@ -49,6 +56,14 @@ pub(super) fn output(message: &Message, names: &Names) -> Result<Vec<Box<RawValu
 /// What another dialect wants back of its calls is not for this one.
 fn is_ours(kept: Option<&Kept>) -> bool {
     kept.is_none_or(|kept| kept.dialect == Dialect::Responses)
+}
+
+/// What a turn was on this wire, part by part.
+fn kept_of(message: &Message) -> Option<&Kept> {
+    match message {
+        Message::Assistant { kept, .. } => kept.as_deref().filter(|kept| kept.dialect == Dialect::Responses),
+        Message::System(_) | Message::User(_) | Message::Tool { .. } => None,
+    }
 }
 
 struct Writer<'a> {
@@ -74,15 +89,13 @@ impl Writer<'_> {
                 self.put(&json!({ "type": "message", "role": "user", "content": pieces(content) }))
             }
             Message::Tool { call_id, content, .. } => self.result(call_id, content),
-            Message::Assistant { text, calls, kept, .. } => {
-                match kept.as_deref().filter(|kept| kept.dialect == Dialect::Responses) {
-                    Some(kept) => self.kept(kept, calls),
-                    None => {
-                        self.text(text)?;
-                        calls.iter().try_for_each(|call| self.call(call, is_ours(kept.as_deref())))
-                    }
+            Message::Assistant { text, calls, kept, .. } => match kept_of(message) {
+                Some(kept) => self.kept(kept, calls),
+                None => {
+                    self.text(text)?;
+                    calls.iter().try_for_each(|call| self.call(call, is_ours(kept.as_deref())))
                 }
-            }
+            },
         }
     }
 

@@ -7,6 +7,8 @@ use crate::chat::delta::{Unescape, scalar_text};
 use crate::object::Object;
 use crate::turn::HostedCall;
 
+use super::handed;
+
 /// One item.
 #[derive(Debug)]
 pub(super) enum Item {
@@ -38,9 +40,6 @@ pub(super) struct Call {
     pub(super) more: Map<String, Value>,
 }
 
-/// Calls that wait for whoever asks, of tools that only a provider defines. Nobody here can run them.
-const FOREIGN: [&str; 5] = ["computer_call", "local_shell_call", "shell_call", "apply_patch_call", "tool_search_call"];
-
 impl Item {
     pub(super) fn of(raw: &RawValue) -> Result<Self, serde_json::Error> {
         let fields: Object<'_> = serde_json::from_str(raw.get())?;
@@ -48,7 +47,7 @@ impl Item {
             "message" => message(fields),
             "function_call" => Self::Call(Call::of(fields, "arguments")),
             "custom_tool_call" => Self::Call(Call { is_text: true, ..Call::of(fields, "input") }),
-            kind if FOREIGN.contains(&kind) => Self::Other,
+            kind if handed::is_one(kind) => Self::Other,
             kind => match kind.strip_suffix("_call") {
                 Some(tool) => Self::Hosted(hosted(tool, fields.into_map())),
                 None => Self::Other,

@@ -293,6 +293,74 @@ fn ends_are_told_apart() {
     assert!(matches!(reply(&json!({"ok": true})), Err(WireFault::Malformed { .. })));
 }
 
+/// Calls that nobody here can run, as a server hands them back.
+fn handed() -> Value {
+    json!([
+        {"type": "reasoning", "id": "rs_1", "summary": []},
+        {"type": "shell_call", "id": "sh_1", "call_id": "c1", "action": {"commands": ["ls"]}, "status": "completed"},
+        {"type": "shell_call", "id": "sh_2", "call_id": "c2", "action": {"commands": ["pwd"]}, "status": "completed"},
+        {"type": "shell_call_output", "id": "sho_2", "call_id": "c2", "output": [{"stdout": "/mnt", "stderr": ""}]},
+        {"type": "local_shell_call", "id": "ls_1", "call_id": "c3", "action": {"type": "exec", "command": ["ls"]}, "status": "completed"},
+        {"type": "apply_patch_call", "id": "ap_1", "call_id": "c4", "operation": {"type": "delete_file", "path": "a"}, "status": "completed"},
+        {"type": "tool_search_call", "id": "ts_1", "call_id": "c5", "arguments": {"q": "tea"}, "execution": "client", "status": "completed"},
+        {"type": "tool_search_call", "id": "ts_2", "call_id": null, "arguments": {"q": "tea"}, "execution": "server", "status": "completed"},
+        {"type": "mcp_approval_request", "id": "mcpr_1", "server_label": "docs", "name": "drop", "arguments": "{}"},
+    ])
+}
+
+#[test]
+fn calls_that_are_handed_back_are_told_and_refused_and_the_turn_goes_on() {
+    let turn = whole(handed());
+    assert_eq!((turn.calls.len(), turn.finish.clone()), (0, Finish::Paused));
+    let told: Vec<(&str, &str, bool)> =
+        turn.hosted.iter().map(|call| (call.id.as_str(), call.name.as_str(), call.is_error)).collect();
+    let expected = [
+        ("c1", "shell", true),
+        ("c2", "shell", false),
+        ("c3", "local_shell", true),
+        ("c4", "apply_patch", true),
+        ("c5", "tool_search", true),
+        ("ts_2", "tool_search", false),
+        ("mcpr_1", "mcp", true),
+    ];
+    assert_eq!(told, expected);
+    assert_eq!(turn.hosted[0].arguments, r#"{"commands":["ls"]}"#);
+    assert_eq!(turn.hosted[6].arguments, r#"{"server":"docs","tool":"drop","arguments":"{}"}"#);
+    let messages = [Message::user("go"), Message::assistant(&turn)];
+    let written = body(&messages, |_| {});
+    let answers = |written: &Value, from: usize| -> Vec<(String, String)> {
+        let text = |item: &Value, name: &str| item[name].as_str().unwrap_or_default().to_owned();
+        let id = |item: &Value| text(item, "call_id") + &text(item, "approval_request_id");
+        let items = written["input"].as_array().unwrap();
+        items[from..].iter().map(|item| (text(item, "type"), id(item))).collect()
+    };
+    let refused = [
+        ("shell_call_output", "c1"),
+        ("local_shell_call_output", ""),
+        ("apply_patch_call_output", "c4"),
+        ("tool_search_output", "c5"),
+        ("mcp_approval_response", "mcpr_1"),
+    ]
+    .map(|(kind, id)| (kind.to_owned(), id.to_owned()));
+    assert_eq!(answers(&written, 10), refused);
+    assert_eq!(written["input"][14]["approve"], json!(false));
+    let continued = body(&messages, |request| request.previous = Some("resp_1"));
+    assert_eq!(answers(&continued, 0), refused, "the server has the calls, and not what is said to them");
+}
+
+#[test]
+fn what_somebody_answered_is_not_answered_again() {
+    let call = json!({"type": "shell_call", "id": "sh_1", "call_id": "c1", "action": {"commands": ["ls"]}});
+    let output = json!({"type": "shell_call_output", "call_id": "c1", "output": []});
+    let said = json!({"type": "message", "role": "user", "content": "and now?"});
+    let request = json!({"model": "m", "input": [call, said, output]}).to_string();
+    let received = super::read_request(serde_json::from_str(&request).unwrap()).unwrap();
+    let written = body(&received.messages, |_| {});
+    let kinds: Vec<&str> =
+        written["input"].as_array().unwrap().iter().map(|item| item["type"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["shell_call", "message", "shell_call_output"]);
+}
+
 #[test]
 fn limits_hold() {
     let mut events: Vec<Value> =

@@ -179,6 +179,19 @@ pub struct HostedTool {
     pub permission: Permission,
 }
 
+impl HostedTool {
+    /// The type of a tool whose calls providers leave to whoever asks.
+    fn handed_back(&self) -> Option<&str> {
+        let kind = self.tool.get("type").and_then(serde_json::Value::as_str)?;
+        let environment = self.tool.get("environment").and_then(|environment| environment.get("type"));
+        let is_back = matches!(kind, "computer" | "local_shell" | "apply_patch")
+            || kind.starts_with("computer_use")
+            || kind == "shell" && environment.is_none_or(|kind| kind == "local")
+            || kind == "tool_search" && self.tool.get("execution").is_some_and(|by| by == "client");
+        is_back.then_some(kind)
+    }
+}
+
 fn dangerous() -> Risk {
     Risk::Dangerous
 }
@@ -281,6 +294,15 @@ impl Loaded {
         if model.max_retries > limits::MODEL_RETRIES_MAX {
             let message = format!("`{}` are too many", model.max_retries);
             return fault("max_retries", message, &format!("at most {}", limits::MODEL_RETRIES_MAX));
+        }
+        if let Some((tool, kind)) = model.hosted.iter().find_map(|(name, tool)| Some((name, tool.handed_back()?))) {
+            let message =
+                format!("the provider does not run `{kind}` (`{tool}`): it hands the calls back, and nobody runs them");
+            return fault(
+                "hosted",
+                message,
+                "take it out; `tollgate tools list` shows what the model can have instead",
+            );
         }
         let is_word = |word: &str| {
             (1..=CURRENCY_CHARS_MAX).contains(&word.chars().count()) && word.chars().all(char::is_alphabetic)

@@ -99,6 +99,7 @@ async fn limits_that_cannot_be_meant_are_told() {
         ("context_tokens = 1000\nmax_tokens = 1000", "", "models.default.context_tokens"),
         ("price = { input = 1, output = 2, currency = \"a b\" }", "", "models.default.currency"),
         ("price = { input = -1, output = 2 }", "", "less than 0"),
+        ("hosted.screen = { tool = { type = \"computer\" } }", "", "models.default.hosted"),
     ] {
         house.configure(model, tables);
         let done = house.expect(&["tools", "list"], 2).await;

@@ -7,6 +7,8 @@ use serde_json::{Map, Value};
 use super::{Fields, name, non_empty};
 use crate::model::step::Turn;
 
+/// What answers a shell call that the server handed back.
+const SHELL_OUTPUT: &str = "shell_call_output";
 const CALL_ID_CHARS_MAX: usize = 64;
 
 /// What was read of a request's items.
@@ -30,6 +32,11 @@ impl<'a> Items<'a> {
         for call in previous.into_iter().flat_map(|turn| &turn.calls) {
             // Which kind it was, the answer says.
             items.calls.insert(&call.id, ("", false));
+        }
+        for part in previous.into_iter().flat_map(|turn| &turn.parts).filter_map(Value::as_object) {
+            if let Some(id) = shell_call(part) {
+                items.calls.insert(id, (SHELL_OUTPUT, false));
+            }
         }
         match body.get("input") {
             Some(Value::String(text)) if !text.is_empty() => {}
@@ -57,7 +64,7 @@ impl<'a> Items<'a> {
         place: &str,
     ) -> Result<(), String> {
         let kind = item.get("type").and_then(Value::as_str).unwrap_or("message");
-        let is_models = !matches!(kind, "function_call_output" | "custom_tool_call_output")
+        let is_models = !matches!(kind, "function_call_output" | "custom_tool_call_output" | SHELL_OUTPUT)
             && (kind != "message" || item.get("role").is_some_and(|role| role == "assistant"));
         if goes_on && is_models {
             return Err(format!("{place} is in the reply already that the request goes on from"));
@@ -77,6 +84,7 @@ impl<'a> Items<'a> {
             }
             "function_call_output" => self.answer(item, "function_call_output", place),
             "custom_tool_call_output" => self.answer(item, "custom_tool_call_output", place),
+            SHELL_OUTPUT => self.answered(call_id(item, place)?, SHELL_OUTPUT, place),
             "reasoning" => {
                 let has_content = item.get("encrypted_content").is_some_and(Value::is_string);
                 if !self.is_kept && !has_content {
@@ -89,6 +97,9 @@ impl<'a> Items<'a> {
                 Ok(())
             }
             _ => {
+                if let Some(id) = shell_call(item) {
+                    self.calls.insert(id, (SHELL_OUTPUT, false));
+                }
                 self.parts.extend(whole);
                 Ok(())
             }
@@ -148,6 +159,10 @@ impl<'a> Items<'a> {
         if !is_fit {
             return Err(format!("{place} has an output that is neither a text nor texts and images"));
         }
+        self.answered(id, kind, place)
+    }
+
+    fn answered(&mut self, id: &str, kind: &str, place: &str) -> Result<(), String> {
         match self.calls.get_mut(id) {
             Some((_, is_answered)) if *is_answered => Err(format!("{place} answers the call `{id}` again")),
             Some((known, is_answered)) if known.is_empty() || *known == kind => {
@@ -192,4 +207,9 @@ fn is_output(part: &Value) -> bool {
         }
         _ => false,
     }
+}
+
+/// The id of a shell call, if that is what the item is.
+fn shell_call(item: &Fields) -> Option<&str> {
+    item.get("type").filter(|kind| *kind == "shell_call").and(item.get("call_id")).and_then(Value::as_str)
 }
