@@ -117,6 +117,8 @@ impl ModelConfig {
 pub struct ModelRequest<'a> {
     /// The conversation, sound.
     pub messages: &'a [Message],
+    /// Whether something was taken out of it since the last request, so that what a server keeps of it is too long.
+    pub is_shortened: bool,
     /// The tools.
     pub tools: &'a Lowered,
     /// The tools that the provider runs.

@@ -29,7 +29,13 @@ impl Summarize for Summaries {
             let model = client(&self.loaded, &self.redactor, model).await?;
             let messages = [Message::System(TASK.into()), Message::user(text)];
             let (tools, tool_choice) = (Lowered::default(), ToolChoice::None);
-            let request = ModelRequest { messages: &messages, tools: &tools, hosted: &[], tool_choice: &tool_choice };
+            let request = ModelRequest {
+                messages: &messages,
+                is_shortened: false,
+                tools: &tools,
+                hosted: &[],
+                tool_choice: &tool_choice,
+            };
             let turn = model.turn(request, &mut |_: &str| {}).await.map_err(|error| error.to_string())?;
             Ok(turn.text)
         })

@@ -76,7 +76,8 @@ impl ModelClient {
             Some(redactor) => hide::in_messages(redactor, request.messages),
             None => Cow::Borrowed(request.messages),
         };
-        let mut previous = if self.config.stateful { last_reply(&messages) } else { None };
+        let goes_on = self.config.stateful && !request.is_shortened;
+        let mut previous = if goes_on { last_reply(&messages) } else { None };
         let mut body = self.body(&request, &messages, previous, false)?;
         let mut tries = 0;
         loop {

@@ -83,9 +83,9 @@ impl Agent {
                 fit(history, &rule)
             }
         };
-        tell(compacted, fitted.compacted, on_event);
+        let is_shortened = tell(compacted, fitted.compacted, on_event);
         let (messages, hosted) = (fitted.messages.as_ref(), offer.hosted_wire.as_slice());
-        let request = ModelRequest { messages, tools: &offer.lowered, hosted, tool_choice };
+        let request = ModelRequest { messages, is_shortened, tools: &offer.lowered, hosted, tool_choice };
         let mut on_text = |text: &str| on_event(&Event::TextDelta { text: text.to_owned() });
         let turn = model.turn(request, &mut on_text).await?;
         let sent = tools + messages.iter().map(|message| tokens.in_message(message)).sum::<u64>();
@@ -130,15 +130,17 @@ impl Agent {
     }
 }
 
-/// Says what is left out, where that is not what it was.
-fn tell(last: &mut Option<Compacted>, now: Option<Compacted>, on_event: &mut (dyn FnMut(&Event) + Send)) {
+/// Says what is left out, where that is not what it was; whether it said so.
+fn tell(last: &mut Option<Compacted>, now: Option<Compacted>, on_event: &mut (dyn FnMut(&Event) + Send)) -> bool {
     let taken = |compacted: &Compacted| (compacted.results, compacted.turns, compacted.why.is_some());
-    if now.as_ref().map(taken) != last.as_ref().map(taken) {
+    let is_new = now.as_ref().map(taken) != last.as_ref().map(taken);
+    if is_new {
         if let Some(compacted) = &now {
             on_event(&Event::Compacted(compacted.clone()));
         }
         *last = now;
     }
+    is_new
 }
 
 #[cfg(test)]

@@ -75,7 +75,13 @@ async fn what_servers_sent_comes_through_the_client_as_the_wire_reads_it() {
         let server = Server::start(vec![reply]);
         let config = ModelConfig { max_retries: 0, target: Target::of(dialect), ..server.config() };
         let (model, messages) = (ModelClient::new(config).unwrap(), [Message::user("go")]);
-        let request = ModelRequest { messages: &messages, tools: &tools, hosted: &[], tool_choice: &ToolChoice::Auto };
+        let request = ModelRequest {
+            messages: &messages,
+            is_shortened: false,
+            tools: &tools,
+            hosted: &[],
+            tool_choice: &ToolChoice::Auto,
+        };
         let turn = model.turn(request, &mut |_| {}).await;
         assert_eq!(turn.as_ref().ok(), read(dialect, &sent, &tools).as_ref(), "{}: {turn:?}", case["id"]);
         by_dialect[Dialect::ALL.iter().position(|one| *one == dialect).unwrap()] += 1;

@@ -14,7 +14,13 @@ const KEY: &str = "sk-very-secret-key";
 async fn ask(config: ModelConfig) -> (Result<Turn, ModelError>, String) {
     let model = ModelClient::new(ModelConfig { api_key: Some(Secret::new(KEY)), ..config }).unwrap();
     let (messages, tools) = ([Message::user("hello")], Lowered::default());
-    let request = ModelRequest { messages: &messages, tools: &tools, hosted: &[], tool_choice: &ToolChoice::Auto };
+    let request = ModelRequest {
+        messages: &messages,
+        is_shortened: false,
+        tools: &tools,
+        hosted: &[],
+        tool_choice: &ToolChoice::Auto,
+    };
     let mut shown = String::new();
     let result = model.turn(request, &mut |text| shown.push_str(text)).await;
     if let Err(error) = &result {
@@ -222,7 +228,13 @@ async fn secrets_that_a_server_repeats_are_hidden() {
     let model = ModelClient::new(config).unwrap();
     for (name, _, secret, at) in cases {
         let (messages, tools) = ([Message::user("hello")], Lowered::default());
-        let request = ModelRequest { messages: &messages, tools: &tools, hosted: &[], tool_choice: &ToolChoice::Auto };
+        let request = ModelRequest {
+            messages: &messages,
+            is_shortened: false,
+            tools: &tools,
+            hosted: &[],
+            tool_choice: &ToolChoice::Auto,
+        };
         let error = model.turn(request, &mut |_| {}).await.unwrap_err();
         let said = format!("{error} {error:?}");
         for part in ["sk-v", "zq-47", "c'd", r"c\'d", "e secret"] {

@@ -142,6 +142,30 @@ async fn a_long_conversation_is_sent_in_short_and_kept_whole() {
     house.server.assert_clean();
 }
 
+/// What a server keeps is never shorter than it was.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_conversation_that_a_server_keeps_is_sent_anew_when_it_is_shortened() {
+    let read = |at: usize| Step::calls([(format!("c{at}"), "read_file", json!({"path": format!("{at}.txt")}))]);
+    let house = House::with((0..6).map(read).chain([Step::text("读完了")]).collect()).await;
+    for at in 0..6 {
+        std::fs::write(house.shop.path().join(format!("{at}.txt")), "仓库里还有四十二个无线键盘。\n".repeat(500))
+            .unwrap();
+    }
+    let lean = "[roles.lean]\ntools = [\"read_file\"]";
+    house.configure("context_tokens = 5000\napi = \"responses\"\nstateful = true", lean);
+    let done = house.expect(&["--role", "lean", "run", "read them all"], 0).await;
+    let shortened = events(&done, "compacted").len();
+    let requests = house.server.requests();
+    let anew = requests.iter().skip(1).filter(|request| request.get("previous_response_id").is_none()).count();
+    assert!(
+        shortened > 0 && anew == shortened && anew < requests.len() - 1,
+        "{anew} of {}: {}",
+        requests.len(),
+        done.stdout
+    );
+    house.server.assert_clean();
+}
+
 #[test]
 fn the_budget_of_a_replay_is_rounds_and_tokens() {
     let shop = Shop::bare();
