@@ -1,5 +1,6 @@
-"""MCP's official conformance suite against Tollgate: the real gate and ledger behind HTTP, with the tools that the suite
-asks for. What must pass must pass whole; everything else that a revision requires is counted and printed.
+"""MCP's official conformance suite against Tollgate: the real gate and ledger with the tools that the suite asks for, over
+HTTP, on standard input and output, and behind another Tollgate that calls them either way. What must pass must pass whole;
+everything else that a revision requires is counted and printed.
 
 Usage: conformance.py SERVER NODE SUITE    the example `conformance_server`, Node.js 22 or newer, the suite's index.js
 """
@@ -12,6 +13,8 @@ import subprocess
 import sys
 import tempfile
 import urllib.request
+
+from stdio_front import Front
 
 # Of what is no tool, in both eras.
 ENTRIES = [
@@ -79,6 +82,39 @@ MUST = {
         "dns-rebinding-protection",
     ],
 }
+# What has to do with HTTP and nothing else: a server on standard input and output is not asked it.
+OF_HTTP = {
+    "dns-rebinding-protection": "it is about the headers `Host` and `Origin`",
+    "http-header-validation": "it is about headers that repeat what the message says",
+    "server-stateless": "most of it is about the status that belongs to an error",
+}
+# What a server of the handshake era cannot ask through a house: a session of that era is everybody's.
+OF_ONE_CLIENT = {
+    "input-required-result-basic-list-roots": "the folders of one client are not those of another",
+    "input-required-result-multiple-input-requests": "it asks for folders too",
+}
+# A house in front of the fixture, which serves what it has there under the names that it has there.
+HOUSE = """
+data_dir = "{folder}/data"
+workspace = "{folder}/work"
+
+[roles.reader]
+tools = ["*"]
+permission = "network"
+risk = "dangerous"
+ask = "never"
+
+[mcp.fixture]
+{reached}
+
+[mcp.fixture.tools."*"]
+risk = "read"
+permission = "read"
+
+[sets.fixture]
+bare = "fixture"
+"""
+OLDER = pathlib.Path(__file__).resolve().parent / "older.py"
 SECONDS_MAX = 120
 # What the suite puts behind a scenario's name: when it began.
 STARTED = re.compile(r"-\d{4}-\d{2}-\d{2}T.*$")
@@ -88,16 +124,20 @@ def checks(folder: pathlib.Path) -> dict[str, collections.Counter]:
     """Counts the checks of a run by scenario and status."""
     found = {}
     for file in sorted(folder.glob("*/checks.json")):
-        name = STARTED.sub("", file.parent.name.removeprefix("server-"))
-        found[name] = collections.Counter(check["status"] for check in json.loads(file.read_text()))
+        found[scenario_of(file)] = collections.Counter(check["status"] for check in json.loads(file.read_text()))
     return found
 
 
-def failures(folder: pathlib.Path) -> list[str]:
-    """The checks that failed, as lines."""
+def scenario_of(file: pathlib.Path) -> str:
+    return STARTED.sub("", file.parent.name.removeprefix("server-"))
+
+
+def failures(folder: pathlib.Path, scenario: str | None = None) -> list[str]:
+    """The checks that failed, of one scenario or of all, as lines."""
     return [
         f"{check['id']}: {check.get('errorMessage')}"
         for file in sorted(folder.glob("*/checks.json"))
+        if scenario in (None, scenario_of(file))
         for check in json.loads(file.read_text())
         if check["status"] == "FAILURE"
     ]
@@ -119,20 +159,28 @@ class Suite:
 
     def must_pass(self, scenario: str, revision: str) -> bool:
         folder = self.run("--scenario", scenario, "--spec-version", revision)
-        total = sum(checks(folder).values(), collections.Counter())
-        is_passed = total["SUCCESS"] > 0 and total["FAILURE"] == 0
-        print(f"  {'passed' if is_passed else 'FAILED'}  {scenario}: {total['SUCCESS']} checks")
-        for line in failures(folder):
-            print(f"          {line}")
-        return is_passed
+        return is_whole(scenario, sum(checks(folder).values(), collections.Counter()), failures(folder))
 
-    def count_required(self, revision: str) -> None:
-        found = checks(self.run("--requirements", revision))
+    def all_must_pass(self, scenarios: list[str], revision: str) -> list[str]:
+        """Runs all that a revision requires, once. Gives what must pass whole and does not."""
+        folder = self.run("--requirements", revision)
+        found, none = checks(folder), collections.Counter()
+        failed = [name for name in scenarios if not is_whole(name, found.get(name, none), failures(folder, name))]
         total = sum(found.values(), collections.Counter())
         whole = [name for name, counts in found.items() if counts["SUCCESS"] and not counts["FAILURE"]]
         print(f"  all that {revision} requires: {total['SUCCESS']} checks pass, {total['FAILURE']} do not;", end=" ")
         print(f"{len(whole)} of {len(found)} scenarios pass whole")
         print(f"          not yet: {', '.join(name for name in found if name not in whole)}")
+        return failed
+
+
+def is_whole(scenario: str, counts: collections.Counter, failed: list[str]) -> bool:
+    """Whether a scenario was passed, and not by doing nothing."""
+    is_passed = counts["SUCCESS"] > 0 and counts["FAILURE"] == 0
+    print(f"  {'passed' if is_passed else 'FAILED'}  {scenario}: {counts['SUCCESS']} checks")
+    for line in failed:
+        print(f"          {line}")
+    return is_passed
 
 
 def check_content(url: str) -> None:
@@ -157,19 +205,55 @@ def check_content(url: str) -> None:
     assert result["isError"] is False and result["content"] == [{"type": "text", "text": text}], result
 
 
+class Served:
+    """The example in one of its ways, until its input ends."""
+
+    def __init__(self, command: list[str]):
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.url = self.process.stdout.readline().strip()
+
+    def close(self) -> None:
+        self.process.stdin.close()
+        assert self.process.wait(20) == 0
+
+
+def house(server: str, reached: str) -> Served:
+    folder = tempfile.mkdtemp()
+    pathlib.Path(folder, "work").mkdir()
+    config = pathlib.Path(folder, "tollgate.toml")
+    config.write_text(HOUSE.format(folder=folder, reached=reached))
+    return Served([server, str(config), "fixture"])
+
+
 def main() -> None:
     server, node, index = sys.argv[1:]
-    with subprocess.Popen([server], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        url = process.stdout.readline().strip()
+    failed = []
+
+    def judge(way: str, url: str, left: dict[str, str]) -> None:
         check_content(url)
         suite = Suite(node, index, url)
-        failed = []
         for revision, scenarios in MUST.items():
-            print(revision)
-            failed += [f"{name} of {revision}" for name in scenarios if not suite.must_pass(name, revision)]
-            suite.count_required(revision)
-        process.stdin.close()
-        assert process.wait(10) == 0
+            print(f"{revision}, {way}")
+            for name in left.keys() & set(scenarios):
+                print(f"  left    {name}: {left[name]}")
+            asked = [name for name in scenarios if name not in left]
+            failed.extend(f"{name} of {revision}, {way}" for name in suite.all_must_pass(asked, revision))
+
+    def judge_house(way: str, reached: str, left: dict[str, str]) -> None:
+        before = house(server, reached)
+        judge(f"behind a house that calls it {way}", before.url, left)
+        before.close()
+
+    fixture = Served([server])
+    judge("over HTTP", fixture.url, {})
+    judge_house("over HTTP", f'url = "{fixture.url}"', {})
+    fixture.close()
+    judge_house("on standard input and output", f'command = "{server}"\nargs = ["--stdio"]', {})
+    older = f'command = "python3"\nargs = ["{OLDER}", "{server}", "--stdio"]'
+    judge_house("by handshake", older, OF_ONE_CLIENT)
+    front = Front([server, "--stdio"])
+    judge("on standard input and output", front.url, OF_HTTP)
+    front.close()
     if failed:
         sys.exit(f"not passed: {', '.join(failed)}")
 

@@ -18,12 +18,14 @@ MUST = {
         "http-custom-headers",
         "http-invalid-tool-headers",
         "json-schema-ref-no-deref",
+        "sep-2322-client-request-state",
         "json-schema-2020-12-preservation",
     ],
     "2025-11-25": [
         "initialize",
         "tools_call",
         "sse-retry",
+        "elicitation-sep1034-client-defaults",
         "json-schema-2020-12-preservation",
     ],
 }

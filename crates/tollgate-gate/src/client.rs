@@ -9,9 +9,10 @@ use serde_json::value::{RawValue, to_raw_value};
 use tokio::sync::watch;
 use tokio::time::sleep;
 use tollgate_guard::redact::Redactor;
-use tollgate_types::{BoxFuture, Clock, LogMessage, Peer, PeerError, PeerQuestion};
+use tollgate_types::{BoxFuture, Clock, GoesOn, LogMessage, Peer, PeerError, PeerQuestion};
 
 use crate::Gate;
+use crate::gate::Trip;
 
 /// Whether somebody waits for the client of a call.
 #[derive(Debug)]
@@ -62,6 +63,8 @@ pub(crate) struct Client {
     peer: Arc<dyn Peer>,
     patience: Arc<Patience>,
     gate: Gate,
+    /// Whether the call is another's, which did what nobody else knows of.
+    is_nested: bool,
 }
 
 impl std::fmt::Debug for Client {
@@ -71,8 +74,9 @@ impl std::fmt::Debug for Client {
 }
 
 impl Client {
-    pub(crate) fn of(peer: &Arc<dyn Peer>, patience: &Arc<Patience>, gate: &Gate) -> Arc<dyn Peer> {
-        Arc::new(Self { peer: Arc::clone(peer), patience: Arc::clone(patience), gate: gate.clone() })
+    pub(crate) fn of(peer: &Arc<dyn Peer>, trip: Trip<'_>) -> Arc<dyn Peer> {
+        let (peer, patience) = (Arc::clone(peer), Arc::clone(trip.patience));
+        Arc::new(Self { peer, patience, gate: trip.gate.clone(), is_nested: trip.depth > 0 })
     }
 }
 
@@ -82,9 +86,16 @@ impl Peer for Client {
             if let Some(clean) = cleaned(&self.gate.inner().redactor, &question.params) {
                 question.params = clean;
             }
+            if self.is_nested {
+                question.goes_on = GoesOn::Here;
+            }
             let _wait = self.patience.wait();
             self.peer.ask(question).await
         })
+    }
+
+    fn resumed(&self) -> Option<Arc<RawValue>> {
+        self.peer.resumed().filter(|_| !self.is_nested)
     }
 
     fn log(&self, mut message: LogMessage) {

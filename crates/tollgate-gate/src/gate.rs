@@ -423,7 +423,7 @@ pub(crate) struct Trip<'a> {
 impl Trip<'_> {
     /// The asker's client, as what runs for the call may ask it.
     pub(crate) fn peer(self) -> Option<Arc<dyn Peer>> {
-        self.call.peer.as_ref().map(|peer| Client::of(peer, self.patience, self.gate))
+        self.call.peer.as_ref().map(|peer| Client::of(peer, self))
     }
 
     fn enters(self, stage: Stage) {

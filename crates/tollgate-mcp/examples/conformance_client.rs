@@ -1,6 +1,6 @@
 //! The client of MCP servers, for MCP's conformance suite to judge: it comes up at the address that is its last argument,
 //! lists, and calls what it found, with the arguments that the suite hands it in `MCP_CONFORMANCE_CONTEXT` or with ones that
-//! fit each tool's schema. Exit status: 0 the server was up and every call was answered · 1 otherwise.
+//! fit each tool's schema; its human accepts each form as it is filled in beforehand. Exit status: 0 the server was up and every call was answered · 1 otherwise.
 
 #![expect(clippy::indexing_slicing, reason = "an index into a JSON value that is not there gives null")]
 
@@ -9,11 +9,15 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
 use tollgate_guard::client::Credentials;
 use tollgate_mcp::upstream::{Limits, UpstreamConfig, UpstreamKind, UpstreamState, Upstreams};
-use tollgate_testkit::TestClock;
-use tollgate_types::Tool;
+use tollgate_testkit::{RecordingDoor, TestClock};
+use tollgate_types::{
+    BoxFuture, CallResult, ClientCapabilities, ClientCapability, Code, Cx, End, ErrorObject, LogMessage, Peer,
+    PeerError, PeerQuestion, Tool, ToolDefinition,
+};
 
 const NAME: &str = "x";
 const WAIT: Duration = Duration::from_secs(20);
@@ -35,7 +39,7 @@ async fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
     let tools = upstreams.tools();
     for (name, arguments) in asked(&context, &tools) {
         let Some(tool) = tools.iter().find(|tool| tool.definition().name == name) else { continue };
-        if let Err(error) = tool.call(arguments, tollgate_testkit::cx("/")).await {
+        if let Err(error) = tool.call(arguments, cx()).await {
             writeln!(stderr(), "{name}: {}", error.message)?;
             is_well = false;
         }
@@ -43,6 +47,45 @@ async fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
     writeln!(stderr(), "{:?}", upstreams.list())?;
     upstreams.stop().await;
     Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// What each call knows: a client with a human, and a door that lets the human be asked.
+fn cx() -> Cx {
+    let form = ToolDefinition::new(format!("mcp__{NAME}__client/elicitation"), "Puts a question to the user.");
+    let door = RecordingDoor::new().on(form, |call, arguments| {
+        Box::pin(async move {
+            let question = PeerQuestion::new(ClientCapability::Elicitation, &arguments);
+            let asked = match &call.peer {
+                Some(peer) => peer.ask(question).await,
+                None => Err(PeerError::Lacks(question.kind)),
+            };
+            let answer = asked.ok().and_then(|answer| serde_json::from_str(answer.get()).ok());
+            match answer {
+                Some(answer) => End::Done(CallResult { structured: Some(answer), ..CallResult::default() }),
+                None => End::Failed(ErrorObject::new(Code::ToolError, "nobody answered")),
+            }
+        })
+    });
+    let client = ClientCapabilities { elicitation: true, ..ClientCapabilities::default() };
+    Cx { client, peer: Some(Arc::new(Human)), door: Arc::new(door), ..tollgate_testkit::cx("/") }
+}
+
+/// Who accepts every form as it is filled in beforehand, and says yes to what is not.
+#[derive(Debug)]
+struct Human;
+
+impl Peer for Human {
+    fn ask(&self, question: PeerQuestion) -> BoxFuture<'_, Result<Box<RawValue>, PeerError>> {
+        let form: Value = serde_json::from_str(question.params.get()).unwrap_or_default();
+        let fields = form["requestedSchema"]["properties"].as_object().into_iter().flatten();
+        let filled =
+            |(name, field): (&String, &Value)| (name.clone(), field.get("default").cloned().unwrap_or(json!(true)));
+        let content: Map<String, Value> = fields.map(filled).collect();
+        let answer = to_raw_value(&json!({ "action": "accept", "content": content }));
+        Box::pin(std::future::ready(answer.map_err(|_| PeerError::Unanswered)))
+    }
+
+    fn log(&self, _: LogMessage) {}
 }
 
 /// What is called: what the suite says, or each tool once.

@@ -25,11 +25,12 @@ use tollgate_types::{
 
 use crate::jsonrpc::{self, Id, Message, RpcError};
 use crate::wire_name::Members;
-use client::{Client, Retry, Told};
+use client::{Client, Retry, Round, Told};
 use live::Asked;
 use params::{Era, Params};
 use park::{Asks, Parking};
 pub use revision::Revision;
+pub use seal::StateKeys;
 
 /// How long a client of the stateless era may keep a list. Lists depend on the caller, so they are private.
 const LIST_TTL_MS: u64 = 60_000;
@@ -317,7 +318,8 @@ impl Request {
                     door.call(&caller, call.refused(error)).await;
                     return failure(&RpcError::invalid_params("`arguments` must be an object"));
                 }
-                let outcome = match client.call(door, caller, call, params::method(kind), *retry, progress).await {
+                let round = Round { door, caller, call, method: params::method(kind), retry: *retry, progress };
+                let outcome = match client.call(round).await {
                     Ok(Told::Ended(outcome)) => *outcome,
                     Ok(Told::Asks(asks)) => return Answer { text: asking(&id, &info, &asks), status: 200 },
                     Err(error) => return failure(&error),

@@ -38,7 +38,7 @@ mod tool;
 mod traces;
 mod upstreams;
 
-pub use config::{Limits, Override, Sessions, Start, UpstreamConfig, UpstreamError, UpstreamKind};
+pub use config::{Asks, Limits, Override, Sessions, Start, UpstreamConfig, UpstreamError, UpstreamKind};
 pub use introduction::Introduction;
 pub use log::{LogFile, tail};
 pub use sse::{Event, Events, TooLong};

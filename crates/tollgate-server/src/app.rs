@@ -12,7 +12,7 @@ use axum::routing::{get, post};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::task::TaskTracker;
 use tollgate::ledger::Ledger;
-use tollgate::mcp::{ServerInfo, http::Endpoint};
+use tollgate::mcp::{ServerInfo, StateKeys, http::Endpoint};
 use tollgate::spans::Telemetry;
 use tollgate::store::Store;
 use tollgate::webhooks::Webhook;
@@ -41,12 +41,25 @@ pub struct ServeOptions {
     pub stop: CancellationToken,
     /// How long what is under way may go on after that.
     pub drain: Duration,
+    /// The keys of all who serve the same clients ([`Tollgate::state_keys`]): a call that waits for its client here goes on
+    /// at any of them. Without keys it goes on here alone.
+    pub state_keys: Option<StateKeys>,
 }
 
 impl ServeOptions {
     /// Serves everything of the house under loopback names until `stop` is cancelled.
     pub fn new(info: ServerInfo, stop: CancellationToken) -> Self {
-        Self { info, door: None, hosts: Vec::new(), origins: Vec::new(), stop, drain: Duration::from_secs(10) }
+        let (hosts, origins, drain) = (Vec::new(), Vec::new(), Duration::from_secs(10));
+        Self { info, door: None, hosts, origins, stop, drain, state_keys: None }
+    }
+
+    /// What is served at a path: the set of this name, or everything.
+    fn endpoint(&self, set: &str) -> Endpoint {
+        let endpoint = Endpoint::new(self.info.clone());
+        match &self.state_keys {
+            Some(keys) => endpoint.sealing(keys.at(set)),
+            None => endpoint,
+        }
     }
 }
 
@@ -147,17 +160,17 @@ impl App {
 pub fn router(house: &Tollgate, address: SocketAddr, options: ServeOptions) -> Service {
     let metrics = Arc::new(Metrics::default());
     house.gate().watched_by(Arc::clone(&metrics) as _);
-    let door = options.door.unwrap_or_else(|| house.door());
+    let door = options.door.clone().unwrap_or_else(|| house.door());
     let metered = Metered::new(door, Arc::clone(&metrics), house.clock());
     let in_flight = Arc::new(Semaphore::new(IN_FLIGHT_MAX));
     let patient_door = Arc::new(metered.waiting_for(&in_flight));
     let door: Arc<dyn Door> = Arc::new(metered);
     let app = Arc::new(App {
-        sets: sets(house, &door, &options.info),
+        sets: sets(house, &door, &options),
         patient_door,
         door,
         gate: house.gate().clone(),
-        endpoint: Endpoint::new(options.info),
+        endpoint: options.endpoint(""),
         streams: Arc::default(),
         operator: house.operator().clone(),
         webhook: house.webhook().cloned(),
@@ -219,10 +232,10 @@ fn routes(app: &Arc<App>) -> Router {
         .with_state(Arc::clone(app))
 }
 
-fn sets(house: &Tollgate, door: &Arc<dyn Door>, info: &ServerInfo) -> BTreeMap<String, Set> {
+fn sets(house: &Tollgate, door: &Arc<dyn Door>, options: &ServeOptions) -> BTreeMap<String, Set> {
     let of = |name: &str| {
         let view = house.view(name, Arc::clone(door))?;
-        Some((name.to_owned(), Set { door: Arc::new(view), endpoint: Endpoint::new(info.clone()) }))
+        Some((name.to_owned(), Set { door: Arc::new(view), endpoint: options.endpoint(name) }))
     };
     house.sets().filter_map(of).collect()
 }

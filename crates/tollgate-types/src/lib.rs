@@ -43,7 +43,7 @@ pub use outcome::{CallResult, Content, End, Outcome, Repair, ToolOutput, Truncat
 pub use output::{
     CutAt, Mismatch, Output, OutputFormat, OutsideMark, Summary, SurfaceLimits, TableForm, TimeForm, Unit,
 };
-pub use peer::{LogLevel, LogMessage, Peer, PeerError, PeerQuestion};
+pub use peer::{APPROVAL_QUESTION, GoesOn, LogLevel, LogMessage, Peer, PeerError, PeerQuestion};
 pub use port::{
     ApprovalAnswer, ApprovalChannel, ApprovalQuestion, BoxFuture, Clock, Cx, Door, Progress, ProgressUpdate, Summarize,
     Supply, Tool, Workspace,

@@ -2,6 +2,7 @@
 //! client beside its result.
 
 use std::fmt;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -18,6 +19,12 @@ pub trait Peer: fmt::Debug + Send + Sync {
     /// Why there is no answer.
     fn ask(&self, question: PeerQuestion) -> BoxFuture<'_, Result<Box<RawValue>, PeerError>>;
 
+    /// Where the call began elsewhere and stood still at questions there: what their asker left for going on
+    /// ([`GoesOn::With`]).
+    fn resumed(&self) -> Option<Arc<RawValue>> {
+        None
+    }
+
     /// Tells what happens meanwhile. It never waits: what the client does not read, or did not ask for, is lost.
     fn log(&self, message: LogMessage);
 }
@@ -32,14 +39,36 @@ pub struct PeerQuestion {
     pub key: Option<String>,
     /// The parameters of the request as MCP has them.
     pub params: Box<RawValue>,
+    /// How the call goes on where it does not stand.
+    pub goes_on: GoesOn,
+}
+
+/// What the name of a question begins with that asks for a yes to the call; which one, is said after it.
+pub const APPROVAL_QUESTION: &str = "tollgate/approval/";
+
+/// How a call that stands still at a question goes on in a process where it does not stand: a replica, or the same one after
+/// it was started again.
+#[derive(Debug, Clone, Default)]
+pub enum GoesOn {
+    /// Not at all: what it did so far is known only where it stands.
+    #[default]
+    Here,
+    /// As a call that begins: nothing was done yet.
+    Anew,
+    /// As a call that begins, whose tool goes on from this.
+    With(Arc<RawValue>),
 }
 
 impl PeerQuestion {
     /// A question without a name, from a value.
     pub fn new(kind: ClientCapability, params: &Value) -> Self {
         // A value is always valid JSON.
-        let params = serde_json::value::to_raw_value(params).unwrap_or_else(|_| RawValue::NULL.to_owned());
-        Self { kind, key: None, params }
+        Self::raw(kind, serde_json::value::to_raw_value(params).unwrap_or_else(|_| RawValue::NULL.to_owned()))
+    }
+
+    /// The same from parameters as they came.
+    pub fn raw(kind: ClientCapability, params: Box<RawValue>) -> Self {
+        Self { kind, key: None, params, goes_on: GoesOn::Here }
     }
 
     /// The same under a name.

@@ -47,6 +47,7 @@ mod overlay;
 mod own;
 mod prompts;
 mod reloads;
+mod replicas;
 mod servers;
 mod telemetry;
 mod tollgate;

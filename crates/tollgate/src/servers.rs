@@ -11,7 +11,7 @@ use tollgate_gate::Gate;
 use tollgate_guard::client::{Credentials, socket_address};
 use tollgate_guard::redact::Redactor;
 use tollgate_mcp::upstream::{
-    Limits, Override, Quarantined, Sessions, Start, UpstreamConfig, UpstreamError, UpstreamKind, UpstreamStatus,
+    Asks, Limits, Override, Quarantined, Sessions, Start, UpstreamConfig, UpstreamError, UpstreamKind, UpstreamStatus,
     Upstreams,
 };
 use tollgate_types::{BoxFuture, Clock, Supply, Tool, ToolError};
@@ -247,6 +247,11 @@ fn config(name: &str, kind: UpstreamKind, server: &McpServer) -> UpstreamConfig 
         crate::config::Sessions::Shared => Sessions::Shared,
         crate::config::Sessions::Caller => Sessions::Caller,
     };
+    config.asks = server.asks.as_ref().map_or_else(Asks::default, |asks| Asks {
+        elicitation: asks.contains(&crate::config::Asks::Elicitation),
+        sampling: asks.contains(&crate::config::Asks::Sampling),
+        roots: asks.contains(&crate::config::Asks::Roots),
+    });
     let overrides = server.tools.iter().map(|(glob, said)| Override {
         tools: glob.clone(),
         risk: said.risk,

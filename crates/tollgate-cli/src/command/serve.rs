@@ -127,6 +127,7 @@ async fn http(global: &Global, args: &ServeArgs) -> Result<u8, Failure> {
     let mut options = ServeOptions::new(info(), stop.clone());
     options.door = Some(door(&house, args)?);
     options.drain = house.patience();
+    options.state_keys = Some(house.state_keys().await?);
     let stopped = stopped();
     let mut serving = std::pin::pin!(bound.serve(&house, options));
     tokio::select! {

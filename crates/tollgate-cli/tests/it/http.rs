@@ -24,12 +24,17 @@ impl Server {
 
     /// One request on a connection of its own: the status and the body.
     pub(crate) fn ask(&self, method: &str, path: &str, key: &str, body: &str) -> (u16, Value) {
+        self.ask_saying(method, path, key, "", body)
+    }
+
+    /// The same with more headers, each with its line's end.
+    pub(crate) fn ask_saying(&self, method: &str, path: &str, key: &str, more: &str, body: &str) -> (u16, Value) {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         let length = body.len();
         write!(
             stream,
             "{method} {path} HTTP/1.1\r\nhost: {}\r\nauthorization: Bearer {key}\r\ncontent-type: application/json\r\n\
-             content-length: {length}\r\nconnection: close\r\n\r\n{body}",
+             content-length: {length}\r\nconnection: close\r\n{more}\r\n{body}",
             self.address
         )
         .unwrap();

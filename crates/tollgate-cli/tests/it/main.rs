@@ -27,6 +27,7 @@ mod programs;
 mod proof;
 mod redact;
 mod redact_http;
+mod replicas;
 mod run;
 mod serve;
 mod sessions;

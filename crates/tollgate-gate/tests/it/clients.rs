@@ -7,8 +7,8 @@ use std::time::Duration;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 use tollgate_types::{
-    BoxFuture, Call, ClientCapabilities, ClientCapability, Code, Door, LogLevel, LogMessage, Outcome, Peer, PeerError,
-    PeerQuestion, Risk, Secret, Status, Tool, ToolOutput,
+    BoxFuture, Call, ClientCapabilities, ClientCapability, Code, Door, GoesOn, LogLevel, LogMessage, Outcome, Peer,
+    PeerError, PeerQuestion, Risk, Secret, Status, Tool, ToolOutput,
 };
 
 use crate::world::{Setup, World, developer, free, tool};
@@ -37,9 +37,18 @@ impl Peer for Client {
         })
     }
 
+    fn resumed(&self) -> Option<Arc<RawValue>> {
+        Some(left())
+    }
+
     fn log(&self, message: LogMessage) {
         self.told.lock().unwrap().push(message);
     }
+}
+
+/// What a call goes on from.
+fn left() -> Arc<RawValue> {
+    to_raw_value("left").unwrap().into()
 }
 
 fn client(answers: impl IntoIterator<Item = Value>) -> Arc<Client> {
@@ -127,4 +136,31 @@ async fn what_runs_asks_in_time_that_is_not_its_own_and_tells_no_secret() {
     assert_eq!(call(&world, "asks", &client).await.status(), Status::Done);
     let seen = format!("{client:?}");
     assert!(seen.contains("is it [redacted") && !seen.contains("zq-injected"), "{seen}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_within_a_call_goes_on_nowhere_else() {
+    let asks = tool("asks", Risk::Read, |_, cx| async move {
+        let peer = cx.peer.unwrap();
+        let question = PeerQuestion::new(ClientCapability::Elicitation, &json!({ "message": "?" }));
+        peer.ask(PeerQuestion { goes_on: GoesOn::With(left()), ..question }).await.unwrap();
+        Ok(ToolOutput::text(if peer.resumed().is_some() { "it goes on" } else { "it begins" }))
+    });
+    let outer = |name: &'static str, inner: &'static str| {
+        tool(name, Risk::Read, move |_, cx| async move {
+            Ok(ToolOutput::text(cx.door.call(&cx.caller, Call::tool(inner, json!({}))).await.model_text()))
+        })
+    };
+    let tools = vec![asks.arc(), outer("asks_within", "asks").arc(), pay()];
+    let world = World::with(Setup { tools, clients_approve: vec!["developer".to_owned()], ..Setup::default() });
+    let approve = || accept(&json!({ "decision": "approve" }));
+    for (name, says, goes_on) in
+        [("asks", "it goes on", "With"), ("asks_within", "it begins", "Here"), ("pay", "paid", "Anew")]
+    {
+        let client = client([approve()]);
+        let outcome = call(&world, name, &client).await;
+        assert!(outcome.model_text().contains(says), "{name}: {outcome:?}");
+        let asked = format!("{:?}", client.asked.lock().unwrap()[0].goes_on);
+        assert!(asked.starts_with(goes_on), "{name}: {asked}");
+    }
 }

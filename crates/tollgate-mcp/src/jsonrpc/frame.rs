@@ -29,7 +29,9 @@ pub(crate) struct Frames<R> {
     input: BufReader<R>,
     line: Vec<u8>,
     line_bytes_max: usize,
-    is_too_long: bool,
+    /// What was skipped of the line, and how much may be.
+    skipped_bytes: usize,
+    skipped_bytes_max: usize,
     is_handed_out: bool,
 }
 
@@ -70,9 +72,15 @@ impl<R: AsyncRead + Unpin> Frames<R> {
             input: BufReader::with_capacity(READ_BUFFER_BYTES, input),
             line: Vec::new(),
             line_bytes_max,
-            is_too_long: false,
+            skipped_bytes: 0,
+            skipped_bytes_max: usize::MAX,
             is_handed_out: false,
         }
+    }
+
+    /// The same, given up at a line of which so much would be skipped: it may have no end.
+    pub(crate) fn skipping(self, skipped_bytes_max: usize) -> Self {
+        Self { skipped_bytes_max, ..self }
     }
 
     /// The next line, the last one also without a line feed; none at the end of the stream. May be dropped and asked
@@ -81,12 +89,12 @@ impl<R: AsyncRead + Unpin> Frames<R> {
         if std::mem::take(&mut self.is_handed_out) {
             self.line.clear();
             self.line.shrink_to(READ_BUFFER_BYTES);
-            self.is_too_long = false;
+            self.skipped_bytes = 0;
         }
         loop {
             let chunk = self.input.fill_buf().await?;
             if chunk.is_empty() {
-                if self.line.is_empty() && !self.is_too_long {
+                if self.line.is_empty() && self.skipped_bytes == 0 {
                     return Ok(None);
                 }
                 break;
@@ -95,15 +103,19 @@ impl<R: AsyncRead + Unpin> Frames<R> {
             let ends_here = part.len() < chunk.len();
             let used = part.len() + usize::from(ends_here);
             let room = self.line_bytes_max.saturating_sub(self.line.len());
-            self.is_too_long |= part.len() > room;
+            self.skipped_bytes = self.skipped_bytes.saturating_add(part.len().saturating_sub(room));
             self.line.extend_from_slice(part.get(..room).unwrap_or(part));
             self.input.consume(used);
             if ends_here {
                 break;
             }
+            if self.skipped_bytes > self.skipped_bytes_max {
+                let bytes = self.line.len().saturating_add(self.skipped_bytes);
+                return Err(io::Error::other(format!("{bytes} bytes came without the end of a line")));
+            }
         }
         self.is_handed_out = true;
-        Ok(Some(if self.is_too_long { Frame::TooLong(&self.line) } else { Frame::Line(&self.line) }))
+        Ok(Some(if self.skipped_bytes > 0 { Frame::TooLong(&self.line) } else { Frame::Line(&self.line) }))
     }
 }
 

@@ -9,8 +9,8 @@ use tollgate_types::{Call, Caller, ClientCapabilities, Door, Outcome, Progress};
 
 use super::Peer;
 use super::live::{Asked, Line, LivePeer};
-use super::park::{Asks, Came, Parking, ParkingPeer, Passage};
-use super::seal::Binding;
+use super::park::{Asks, Came, Parking, ParkingPeer, Passage, Resumed};
+use super::seal::{Binding, Onward};
 use crate::jsonrpc::RpcError;
 
 /// What a request of the stateless era brings of an earlier round.
@@ -20,6 +20,18 @@ pub(super) struct Retry {
     pub(super) state: Option<String>,
     /// The answers, by the names of their questions.
     pub(super) responses: HashMap<String, Box<RawValue>>,
+}
+
+/// A call of a client's: one of the times that it comes.
+pub(super) struct Round {
+    pub(super) door: Arc<dyn Door>,
+    pub(super) caller: Arc<Caller>,
+    pub(super) call: Call,
+    /// The method that it came by.
+    pub(super) method: &'static str,
+    pub(super) retry: Retry,
+    /// Who hears of its progress this time.
+    pub(super) progress: Progress,
 }
 
 /// How a call came back.
@@ -47,21 +59,13 @@ impl Client {
     }
 
     /// Takes a call to its end, or to a question to this client.
-    pub(super) async fn call(
-        self,
-        door: Arc<dyn Door>,
-        caller: Arc<Caller>,
-        call: Call,
-        method: &'static str,
-        retry: Retry,
-        progress: Progress,
-    ) -> Result<Told, RpcError> {
-        let call = call.with_client(self.peer.client);
-        let can_park = self.peer.revision.is_stateless() && (can_be_asked(self.peer.client) || retry.state.is_some());
-        if can_park {
-            return self.call_in_rounds(door, caller, call, method, retry, progress).await;
+    pub(super) async fn call(self, round: Round) -> Result<Told, RpcError> {
+        let client = self.peer.client;
+        if self.peer.revision.is_stateless() && (can_be_asked(client) || round.retry.state.is_some()) {
+            return self.call_in_rounds(round).await;
         }
-        let call = call.with_progress(progress).with_peer(self.live());
+        let Round { door, caller, call, progress, .. } = round;
+        let call = call.with_client(client).with_progress(progress).with_peer(self.live());
         Ok(Told::Ended(Box::new(door.call(&caller, call).await)))
     }
 
@@ -75,22 +79,24 @@ impl Client {
         Some(Arc::new(LivePeer { line, asked, client }))
     }
 
-    async fn call_in_rounds(
-        self,
-        door: Arc<dyn Door>,
-        caller: Arc<Caller>,
-        call: Call,
-        method: &'static str,
-        retry: Retry,
-        progress: Progress,
-    ) -> Result<Told, RpcError> {
+    async fn call_in_rounds(self, round: Round) -> Result<Told, RpcError> {
+        let Round { door, caller, call, method, retry: Retry { state, responses }, progress } = round;
         let binding = Binding::new(&caller, method, &call.name, &call.arguments);
-        let passage = match retry.state {
-            Some(state) => self.parking.resume(&state, retry.responses, &binding)?,
-            None => {
-                let (peer, puts) = ParkingPeer::new(self.peer.client, retry.responses);
-                Passage::begin(door, Arc::clone(&caller), call.with_progress(peer.progress()), peer, puts)
-            }
+        let begin = |call: Call, onward: Onward| {
+            let (peer, puts) = ParkingPeer::new(self.peer.client, onward);
+            let call = call.with_client(self.peer.client).with_progress(peer.progress());
+            Passage::begin(door, Arc::clone(&caller), call, peer, puts)
+        };
+        let passage = match state {
+            None => begin(call, Onward { with: None, answers: responses }),
+            Some(state) => match self.parking.resume(&state, responses, &binding)? {
+                Resumed::Here(passage) => passage,
+                // However often it comes, and wherever to that shares the store, it goes on once.
+                Resumed::Elsewhere(onward, ticket) => {
+                    let key = call.idempotency_key.clone().unwrap_or_else(|| format!("requestState {ticket}"));
+                    begin(call.with_idempotency_key(key), onward)
+                }
+            },
         };
         passage.peer().hear(progress, self.line());
         match passage.go().await {

@@ -17,6 +17,7 @@ use tollgate_types::{Caller, CancellationToken, Door};
 use super::live::Asked;
 use super::params::{Era, Params};
 use super::park::Parking;
+use super::seal::StateKeys;
 use super::{Action, Answer, Peer, Request, ServerInfo, Session, cancel};
 use crate::jsonrpc::{self, Id, Message, RpcError};
 use crate::stdio::progress;
@@ -77,6 +78,12 @@ impl Endpoint {
     /// An endpoint without sessions.
     pub fn new(info: ServerInfo) -> Self {
         Self { info: Arc::new(info), sessions: Arc::default(), parking: Arc::default() }
+    }
+
+    /// The same endpoint, whose clients may go on with their calls at other ones that have these keys.
+    #[must_use]
+    pub fn sealing(self, keys: StateKeys) -> Self {
+        Self { parking: Arc::new(Parking::sealing(keys)), ..self }
     }
 
     /// Takes the body of one POST. `owner` is the authenticated name of the asker; a session is only ever its opener's.

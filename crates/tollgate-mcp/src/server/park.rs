@@ -14,10 +14,10 @@ use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{sleep, timeout};
-use tollgate_types::{Call, Caller, Door, Outcome, limits};
+use tollgate_types::{Call, Caller, Door, GoesOn, Outcome, limits};
 
 use super::http::fresh_id;
-use super::seal::{Binding, Seal};
+use super::seal::{Binding, Onward, StateKeys};
 use crate::jsonrpc::RpcError;
 use crate::question;
 pub(super) use peer::ParkingPeer;
@@ -32,13 +32,19 @@ const TOGETHER: Duration = Duration::from_millis(25);
 /// How long a call waits for its client.
 const WAIT: Duration = Duration::from_millis(limits::CLIENT_ANSWER_TIMEOUT_MS);
 
+const GONE: &str = "nothing waits under this `requestState` any more; send the request without it";
+const AWAY: &str = "the call of this `requestState` waits in another process or ended with it, and can not go on here: nothing \
+                    was done with these answers; send the request to where it was asked, or without `requestState` to begin anew";
+
 /// The answers that come with a request, by the names of their questions.
 pub(super) type Responses = HashMap<String, Box<RawValue>>;
 
 /// The place where calls wait.
 #[derive(Debug, Default)]
 pub(crate) struct Parking {
-    seal: OnceLock<Seal>,
+    keys: OnceLock<StateKeys>,
+    /// What the place is called in states, so that another one knows them for its.
+    home: OnceLock<String>,
     lot: Mutex<Lot>,
 }
 
@@ -53,7 +59,17 @@ struct Lot {
 struct Parked {
     owner: String,
     passage: Passage,
+    /// Whether it goes on elsewhere too, by its state.
+    goes_on: bool,
     timer: AbortHandle,
+}
+
+/// What a state brings back.
+pub(super) enum Resumed {
+    /// The call that waited here.
+    Here(Passage),
+    /// How one goes on that does not, and its name.
+    Elsewhere(Onward, String),
 }
 
 /// A call under way whose client can be asked only by its result.
@@ -153,6 +169,18 @@ impl Passage {
     pub(super) fn peer(&self) -> &ParkingPeer {
         &self.peer
     }
+
+    /// How it goes on elsewhere: where all that it asks was put with the same.
+    fn onward(&self) -> Option<Onward> {
+        let is_same = |one: &GoesOn, other: &GoesOn| match (one, other) {
+            (GoesOn::Anew, GoesOn::Anew) => true,
+            (GoesOn::With(one), GoesOn::With(other)) => Arc::ptr_eq(one, other),
+            _ => false,
+        };
+        let first = &self.open.first()?.goes_on;
+        let is_one = self.open.iter().all(|put| is_same(first, &put.goes_on));
+        is_one.then(|| self.peer.onward(first)).flatten()
+    }
 }
 
 impl Parking {
@@ -160,24 +188,40 @@ impl Parking {
         self.lot.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn seal(&self) -> Result<&Seal, RpcError> {
-        if let Some(seal) = self.seal.get() {
-            return Ok(seal);
+    /// A place whose states other processes open too.
+    pub(crate) fn sealing(keys: StateKeys) -> Self {
+        Self { keys: OnceLock::from(keys), ..Self::default() }
+    }
+
+    fn keys(&self) -> Result<&StateKeys, RpcError> {
+        if let Some(keys) = self.keys.get() {
+            return Ok(keys);
         }
-        let seal = Seal::fresh()?;
-        Ok(self.seal.get_or_init(|| seal))
+        let keys = StateKeys::fresh()?;
+        Ok(self.keys.get_or_init(|| keys))
+    }
+
+    fn home(&self) -> Result<&str, RpcError> {
+        if let Some(home) = self.home.get() {
+            return Ok(home);
+        }
+        let home = fresh()?;
+        Ok(self.home.get_or_init(|| home))
     }
 
     /// Lets a call wait, and says what is asked of its client.
     pub(super) fn park(self: &Arc<Self>, passage: Passage, binding: &Binding, owner: &str) -> Result<Asks, RpcError> {
-        let ticket = fresh_id().ok_or_else(|| RpcError::internal("the system gives no random numbers"))?;
-        let state = self.seal()?.close(&ticket, binding).ok_or_else(|| RpcError::internal("nothing can be sealed"))?;
+        let (ticket, keys) = (fresh()?, self.keys()?);
+        let sealed = keys.of(&ticket, self.home()?, passage.onward());
+        let state = keys.close(&sealed, binding).ok_or_else(|| RpcError::internal("nothing can be sealed"))?;
         let asks = Asks { requests: requests(&passage)?, state };
+        // What ends because of this one ends when nobody has to wait for it.
+        let mut gone = None;
         let mut lot = self.lot();
         while lot.timers.try_join_next().is_some() {}
         let own = lot.parked.values().filter(|parked| parked.owner == owner).count();
         if lot.parked.len() >= PARKED_MAX || own >= PARKED_BY_ONE_MAX {
-            return Err(RpcError::too_many(format_args!("{own} calls of yours wait for answers")));
+            gone = Some(lot.make_room(owner)?);
         }
         let (place, lost) = (Arc::downgrade(self), ticket.clone());
         let timer = lot.timers.spawn(async move {
@@ -185,27 +229,53 @@ impl Parking {
             let expired = place.upgrade().and_then(|parking| parking.lot().parked.remove(&lost));
             drop(expired);
         });
-        lot.parked.insert(ticket, Parked { owner: owner.to_owned(), passage, timer });
+        lot.parked.insert(ticket, Parked { owner: owner.to_owned(), passage, goes_on: sealed.goes_on(), timer });
+        drop(lot);
+        drop(gone);
         Ok(asks)
     }
 
-    /// The call that a state names, with the answers that came for it. It stays where it is if they are none.
-    pub(super) fn resume(&self, state: &str, responses: Responses, binding: &Binding) -> Result<Passage, RpcError> {
+    /// The call that a state names, with the answers that came for it. It stays where it is if they are none. One that does
+    /// not wait here goes on by what its state holds, or not at all: what it did is not done again.
+    pub(super) fn resume(&self, state: &str, responses: Responses, binding: &Binding) -> Result<Resumed, RpcError> {
         let unsealed = || RpcError::invalid_params("`requestState` is not what was given for this request");
-        let ticket = self.seal()?.open(state, binding).ok_or_else(unsealed)?;
+        let sealed = self.keys()?.open(state, binding).ok_or_else(unsealed)?;
         let mut lot = self.lot();
-        let waiting = lot.parked.get(ticket).ok_or_else(|| {
-            RpcError::invalid_params("nothing waits under this `requestState` any more; send the request without it")
-        })?;
+        let Some(waiting) = lot.parked.get(&sealed.ticket) else {
+            drop(lot);
+            if sealed.home == self.home()? {
+                return Err(RpcError::invalid_params(GONE));
+            }
+            let ticket = sealed.ticket.clone();
+            let Some(mut onward) = self.keys()?.onward(sealed) else { return Err(RpcError::invalid_params(AWAY)) };
+            onward.answers.extend(responses);
+            return Ok(Resumed::Elsewhere(onward, ticket));
+        };
         if let Some(error) = waiting.passage.misfit(&responses) {
             return Err(error);
         }
-        let Parked { mut passage, timer, .. } = lot.parked.remove(ticket).ok_or_else(unsealed)?;
+        let Parked { mut passage, timer, .. } = lot.parked.remove(&sealed.ticket).ok_or_else(unsealed)?;
         drop(lot);
         timer.abort();
         passage.answer(responses);
-        Ok(passage)
+        Ok(Resumed::Here(passage))
     }
+}
+
+impl Lot {
+    /// Room for one more of the owner's: that of one which goes on by its state.
+    fn make_room(&mut self, owner: &str) -> Result<Parked, RpcError> {
+        let own = || self.parked.iter().filter(|(_, parked)| parked.owner == owner);
+        let ticket = own().find(|(_, parked)| parked.goes_on).map(|(ticket, _)| ticket.clone());
+        let full = format!("{} calls of yours wait for answers", own().count());
+        let gone = ticket.and_then(|ticket| self.parked.remove(&ticket)).ok_or_else(|| RpcError::too_many(full))?;
+        gone.timer.abort();
+        Ok(gone)
+    }
+}
+
+fn fresh() -> Result<String, RpcError> {
+    fresh_id().ok_or_else(|| RpcError::internal("the system gives no random numbers"))
 }
 
 /// What is asked, by the names of the questions. The parameters stay as they came.

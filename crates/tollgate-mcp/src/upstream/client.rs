@@ -10,6 +10,8 @@ use tollgate_types::{
     Raw, Risk, Source, SourceKind, Tool, ToolDefinition, ToolError, ToolOutput,
 };
 
+use super::config::Asks;
+
 /// All that a server may ask for.
 const KINDS: [ClientCapability; 3] =
     [ClientCapability::Elicitation, ClientCapability::Sampling, ClientCapability::Roots];
@@ -32,17 +34,14 @@ fn name(server: &str, kind: ClientCapability) -> String {
     format!("mcp__{server}__client/{}", kind.as_str())
 }
 
-/// Puts a question of a server to the client of a call.
-pub(super) async fn ask(
-    server: &str,
-    kind: ClientCapability,
-    key: Option<&str>,
-    params: &RawValue,
-    cx: &Cx,
-) -> Result<Box<RawValue>, PeerError> {
+/// Puts a question of a server to the client of a call. `exact` is the question in the server's own words.
+pub(super) async fn ask(server: &str, exact: PeerQuestion, cx: &Cx) -> Result<Box<RawValue>, PeerError> {
+    let kind = exact.kind;
     let Some(peer) = &cx.peer else { return Err(PeerError::Lacks(kind)) };
-    let exact = Exact { peer: Arc::clone(peer), key: key.map(ToOwned::to_owned), params: params.to_owned() };
-    let mut call = Call::raw(name(server, kind), params.get()).with_client(cx.client).with_peer(Some(Arc::new(exact)));
+    let name = name(server, kind);
+    let arguments = exact.params.get().to_owned();
+    let exact = Exact { peer: Arc::clone(peer), question: exact };
+    let mut call = Call::raw(name, arguments).with_client(cx.client).with_peer(Some(Arc::new(exact)));
     call.kind = call_kind(kind);
     match cx.door.call(&cx.caller, call).await.end {
         End::Done(result) => {
@@ -60,17 +59,17 @@ pub(super) async fn ask(
 #[derive(Debug)]
 struct Exact {
     peer: Arc<dyn Peer>,
-    key: Option<String>,
-    params: Box<RawValue>,
+    question: PeerQuestion,
 }
 
 impl Peer for Exact {
     fn ask(&self, mut question: PeerQuestion) -> BoxFuture<'_, Result<Box<RawValue>, PeerError>> {
         let value = |raw: &RawValue| serde_json::from_str::<Value>(raw.get()).ok();
-        if value(&question.params) == value(&self.params) {
-            question.params.clone_from(&self.params);
+        if value(&question.params) == value(&self.question.params) {
+            question.params.clone_from(&self.question.params);
         }
-        question.key = question.key.or_else(|| self.key.clone());
+        question.key = question.key.or_else(|| self.question.key.clone());
+        question.goes_on = self.question.goes_on.clone();
         self.peer.ask(question)
     }
 
@@ -87,8 +86,9 @@ pub(super) struct ClientEntry {
 }
 
 /// What a server may ask of clients, where policy permits it.
-pub(super) fn entries(server: &str) -> impl Iterator<Item = Arc<dyn Tool>> {
-    KINDS.map(|kind| Arc::new(ClientEntry { server: server.to_owned(), kind }) as Arc<dyn Tool>).into_iter()
+pub(super) fn entries(server: &str, asks: Asks) -> Vec<Arc<dyn Tool>> {
+    let entry = |kind| Arc::new(ClientEntry { server: server.to_owned(), kind }) as Arc<dyn Tool>;
+    KINDS.into_iter().filter(|kind| asks.permits(*kind)).map(entry).collect()
 }
 
 impl Tool for ClientEntry {

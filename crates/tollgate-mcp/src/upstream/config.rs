@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use globset::{Glob, GlobMatcher};
 use tollgate_guard::client::{ClientError, Credentials, Origin, socket_address};
-use tollgate_types::{Cost, Permission, Risk, Secret, limits};
+use tollgate_types::{ClientCapabilities, ClientCapability, Cost, Permission, Risk, Secret, limits};
 
 use super::log::LogFile;
 
@@ -24,6 +24,8 @@ pub struct UpstreamConfig {
     pub start: Start,
     /// Whose its connections are.
     pub sessions: Sessions,
+    /// What it may ask of clients, where policy permits it.
+    pub asks: Asks,
     /// What the operator says of its tools. All that fit apply, in order: a later one wins.
     pub overrides: Vec<Override>,
     /// Where what it prints to standard error is kept.
@@ -96,6 +98,45 @@ pub enum Sessions {
     Shared,
     /// One caller's each. The one that was asked for the tools runs no call.
     Caller,
+}
+
+/// What a server may ask of the clients that its tools run for. What it may not, it is not told that any client offers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Asks {
+    /// Their humans.
+    pub elicitation: bool,
+    /// Their models.
+    pub sampling: bool,
+    /// Which folders they work in.
+    pub roots: bool,
+}
+
+impl Default for Asks {
+    fn default() -> Self {
+        Self { elicitation: true, sampling: true, roots: true }
+    }
+}
+
+impl Asks {
+    pub(super) fn permits(self, kind: ClientCapability) -> bool {
+        match kind {
+            ClientCapability::Elicitation => self.elicitation,
+            ClientCapability::Sampling => self.sampling,
+            ClientCapability::Roots => self.roots,
+        }
+    }
+
+    /// What the server is told of what a client offers.
+    pub(super) fn of(self, client: ClientCapabilities) -> ClientCapabilities {
+        ClientCapabilities {
+            elicitation: client.elicitation && self.elicitation,
+            elicitation_url: client.elicitation_url && self.elicitation,
+            sampling: client.sampling && self.sampling,
+            sampling_tools: client.sampling_tools && self.sampling,
+            roots: client.roots && self.roots,
+            images: client.images,
+        }
+    }
 }
 
 /// What the operator says of some tools of a server.
@@ -205,7 +246,7 @@ impl UpstreamConfig {
     /// A server with nothing said of it but how it is reached.
     pub fn new(name: impl Into<String>, kind: UpstreamKind) -> Self {
         let (start, sessions) = (Start::default(), Sessions::default());
-        Self { name: name.into(), kind, start, sessions, overrides: Vec::new(), log: None }
+        Self { name: name.into(), kind, start, sessions, asks: Asks::default(), overrides: Vec::new(), log: None }
     }
 
     /// Whether [`Upstreams::start`](super::Upstreams::start) would take its name and its address.

@@ -51,7 +51,7 @@ pub(super) async fn greet(link: &Link, memory: Option<Memory>, limits: &Limits) 
         link.agree(Revision::V2026_07_28);
         return Ok(introduction);
     }
-    let result = match link.ask_within(limits.handshake, Ask::Initialize).await {
+    let result = match link.ask_within(limits.handshake, Ask::Initialize { asks: link.asks() }).await {
         // It answered the probe when we no longer waited, and holds to the era of the first question.
         Err(Fault::Rpc(_)) if link.discovered_late() => {
             link.agree(Revision::V2026_07_28);

@@ -9,7 +9,9 @@ use futures_util::stream::FuturesUnordered;
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 use tokio::time::sleep;
-use tollgate_types::{Caller, ClientCapabilities, ClientCapability, Cx, LogMessage, Peer, PeerError, Progress};
+use tollgate_types::{
+    Caller, ClientCapabilities, ClientCapability, Cx, LogMessage, Peer, PeerError, PeerQuestion, Progress,
+};
 
 use super::client;
 use super::fault::Fault;
@@ -89,7 +91,7 @@ pub(super) async fn ask(
 ) -> Result<Box<RawValue>, Fault> {
     let (questions, mut asked) = mpsc::channel(QUESTIONS_MAX);
     let ear = Ear { caller: Arc::clone(&cx.caller), peer: cx.peer.clone(), questions };
-    let client = cx.peer.as_ref().map(|_| cx.client);
+    let client = cx.peer.as_ref().map(|_| link.asks().of(cx.client));
     let listener = Listener { progress: cx.progress.clone(), ear: Some(ear), client, retry };
     let mut answer = pin!(link.ask_heard(ask, listener));
     let (mut answering, mut open) = (FuturesUnordered::new(), Vec::new());
@@ -110,7 +112,10 @@ pub(super) async fn ask(
             Some(Question { id, kind, params }) = asked.recv() => {
                 open.push(id.clone());
                 answering.push(async move {
-                    let answer = client::ask(server, kind, None, &params, cx).await;
+                    let answer = match link.asks().permits(kind) {
+                        true => client::ask(server, PeerQuestion::raw(kind, params), cx).await,
+                        false => Err(PeerError::Lacks(kind)),
+                    };
                     let told = link.tell(&reply(&id, answer)).await;
                     (id, told)
                 });

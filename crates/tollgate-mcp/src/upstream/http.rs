@@ -13,7 +13,7 @@ use tokio::time::sleep;
 use tollgate_guard::client::{Client, Credentials, Current, Renewal, Request, Response};
 use tollgate_types::{Clock, ProgressUpdate, limits};
 
-use super::config::Limits;
+use super::config::{Asks, Limits};
 use super::encoded;
 use super::fault::Fault;
 use super::handshake;
@@ -50,6 +50,8 @@ pub(super) struct HttpLink {
     session: Mutex<Option<String>>,
     renewing: tokio::sync::Mutex<()>,
     limits: Limits,
+    /// What a new session is told that may be asked.
+    asks: Asks,
     traces: Arc<Traces>,
     heard: Arc<Heard>,
     /// Why it must be greeted anew.
@@ -66,15 +68,14 @@ impl HttpLink {
     pub(super) fn new(
         client: Client,
         clock: Arc<dyn Clock>,
-        url: String,
-        credentials: Credentials,
+        (url, credentials): (String, Credentials),
         limits: Limits,
-        traces: Arc<Traces>,
-        heard: Arc<Heard>,
+        asks: Asks,
+        (traces, heard): (Arc<Traces>, Arc<Heard>),
     ) -> Self {
         let (issued, session, renewing) = (AtomicU64::new(0), Mutex::new(None), tokio::sync::Mutex::new(()));
         let (fallen, _) = watch::channel(None);
-        Self { client, clock, url, credentials, issued, session, renewing, limits, traces, heard, fallen }
+        Self { client, clock, url, credentials, issued, session, renewing, limits, asks, traces, heard, fallen }
     }
 
     /// Returns why, once the server speaks no longer as was agreed on.
@@ -100,7 +101,7 @@ impl HttpLink {
         agreed: Option<Revision>,
         listener: &Listener,
     ) -> Result<Box<RawValue>, Fault> {
-        let session = self.session().filter(|_| !matches!(ask, Ask::Initialize | Ask::Discover));
+        let session = self.session().filter(|_| !matches!(ask, Ask::Initialize { .. } | Ask::Discover));
         let lost = match self.exchange(ask, agreed, session.as_deref(), listener).await {
             Err(lost @ Fault::SessionLost { .. }) => lost,
             answered => return answered,
@@ -143,7 +144,7 @@ impl HttpLink {
         }
         self.set_session(None);
         let renewed = async {
-            let result = self.exchange(Ask::Initialize, None, None, &Listener::default()).await?;
+            let result = self.exchange(Ask::Initialize { asks: self.asks }, None, None, &Listener::default()).await?;
             self.tell(message::INITIALIZED, Some(handshake::negotiated(&result)?)).await
         };
         match renewed.await {
@@ -233,7 +234,7 @@ impl HttpLink {
                 return Err(fault);
             }
         }
-        if matches!(ask, Ask::Initialize) {
+        if matches!(ask, Ask::Initialize { .. }) {
             let is_session =
                 |text: &&str| text.len() <= SESSION_CHARS_MAX && text.bytes().all(|b| b.is_ascii_graphic());
             self.set_session(response.header("mcp-session-id").filter(is_session).map(ToOwned::to_owned));

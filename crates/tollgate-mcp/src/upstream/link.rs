@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 use tokio::time::timeout;
 use tollgate_types::{CancellationToken, Progress};
 
+use super::config::Asks;
 use super::fault::Fault;
 use super::hearing::Listener;
 use super::http::HttpLink;
@@ -19,6 +20,7 @@ use crate::server::Revision;
 #[derive(Debug)]
 pub(super) struct Link {
     way: Way,
+    asks: Asks,
     agreed: Mutex<Option<Revision>>,
     offers: Mutex<Offers>,
 }
@@ -61,8 +63,13 @@ pub(super) enum Way {
 }
 
 impl Link {
-    pub(super) fn new(way: Way) -> Self {
-        Self { way, agreed: Mutex::new(None), offers: Mutex::new(Offers::UNSAID) }
+    pub(super) fn new(way: Way, asks: Asks) -> Self {
+        Self { way, asks, agreed: Mutex::new(None), offers: Mutex::new(Offers::UNSAID) }
+    }
+
+    /// What the server may ask.
+    pub(super) fn asks(&self) -> Asks {
+        self.asks
     }
 
     pub(super) fn is_stdio(&self) -> bool {

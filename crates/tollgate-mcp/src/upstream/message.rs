@@ -8,6 +8,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use tollgate_types::{HandedKey, LogLevel, TraceContext};
 
+use super::config::Asks;
 use super::hearing::Listener;
 use super::offered::Offered;
 use crate::jsonrpc::{on_one_line, present};
@@ -132,8 +133,8 @@ impl Lists {
 pub(super) enum Ask<'a> {
     /// Which era it speaks (2026-07-28).
     Discover,
-    /// The handshake of the older era.
-    Initialize,
+    /// The handshake of the older era, in which a server is told what it may ask.
+    Initialize { asks: Asks },
     /// Whether it is there (the handshake eras).
     Ping,
     /// To be told of changes, those of these resources among them (2026-07-28).
@@ -163,7 +164,7 @@ impl<'a> Ask<'a> {
     pub(super) fn method(self) -> &'static str {
         match self {
             Self::Discover => "server/discover",
-            Self::Initialize => "initialize",
+            Self::Initialize { .. } => "initialize",
             Self::Ping => "ping",
             Self::Listen { .. } => "subscriptions/listen",
             Self::List { what, .. } => what.method(),
@@ -205,7 +206,7 @@ impl<'a> Ask<'a> {
     pub(super) fn is_stateless(self, agreed: Option<Revision>) -> bool {
         match self {
             Self::Discover => true,
-            Self::Initialize => false,
+            Self::Initialize { .. } => false,
             _ => agreed.is_some_and(Revision::is_stateless),
         }
     }
@@ -302,9 +303,9 @@ pub(super) fn request(id: &str, number: u64, ask: Ask<'_>, agreed: Option<Revisi
     };
     match ask {
         Ask::Discover | Ask::Ping => {}
-        Ask::Initialize => {
+        Ask::Initialize { asks } => {
             params.protocol_version = Some(Revision::V2025_11_25.as_str());
-            params.capabilities = Some(Offered::SOME);
+            params.capabilities = Some(Offered::some(asks));
             params.client_info = Some(SELF);
         }
         Ask::Listen { resources } => {

@@ -3,6 +3,8 @@
 use serde::Serialize;
 use tollgate_types::ClientCapabilities;
 
+use super::config::Asks;
+
 /// A capability that is offered by being there.
 #[derive(Serialize)]
 pub(super) struct Nothing {}
@@ -35,11 +37,16 @@ struct Samples {
 impl Offered {
     /// What some client may offer, for a session of the older era, which is for all. The folders of one client are not
     /// those of another: there nobody's can be asked for.
-    pub(super) const SOME: Self = Self {
-        elicitation: Some(Modes { form: Some(Nothing {}), url: Some(Nothing {}) }),
-        sampling: Some(Samples { tools: Some(Nothing {}) }),
-        roots: None,
-    };
+    pub(super) fn some(asks: Asks) -> Self {
+        let all = ClientCapabilities {
+            elicitation: true,
+            elicitation_url: true,
+            sampling: true,
+            sampling_tools: true,
+            ..ClientCapabilities::default()
+        };
+        asks.of(all).into()
+    }
 }
 
 impl From<ClientCapabilities> for Offered {

@@ -1,13 +1,15 @@
 //! A call to a server of the stateless era, which asks the client by its result and is called again with the answers (MCP
-//! 2026-07-28, Multi round-trip requests).
+//! 2026-07-28, Multi round-trip requests). Since the server holds nothing meanwhile, whoever has what it asked and the
+//! answers can call it again: a call may begin in one process and go on in another.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures_util::future::join_all;
-use serde::Deserialize;
-use serde_json::value::RawValue;
-use tollgate_types::{ClientCapability, Code, Cx, PeerError, ToolError};
+use serde::{Deserialize, Serialize};
+use serde_json::value::{RawValue, to_raw_value};
+use tollgate_types::{ClientCapability, Code, Cx, GoesOn, PeerError, PeerQuestion, ToolError};
 
 use super::client;
 use super::fault::Fault;
@@ -47,6 +49,17 @@ struct Asked<'a> {
     params: Option<&'a RawValue>,
 }
 
+/// What is left of a call that stands still, for going on elsewhere: which question to which server, and what it wants to
+/// know.
+#[derive(Serialize, Deserialize)]
+struct Left<'a> {
+    server: Cow<'a, str>,
+    method: Cow<'a, str>,
+    name: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    required: &'a RawValue,
+}
+
 /// Why rounds ended without a result.
 pub(super) enum Ended {
     /// The server did not answer.
@@ -61,19 +74,40 @@ impl From<Fault> for Ended {
     }
 }
 
-/// Asks until there is a result.
+/// Asks until there is a result; from where the call stood still, if it began elsewhere.
 pub(super) async fn ask(link: &Link, server: &str, cx: &Cx, ask: Ask<'_>) -> Result<Box<RawValue>, Ended> {
     let mut retry = Arc::<Retry>::default();
+    let left = cx.peer.as_ref().and_then(|peer| peer.resumed());
+    if let Some((left, required)) = left.as_ref().and_then(|left| Some((left, begun(left, server, ask)?))) {
+        let goes_on = GoesOn::With(Arc::clone(left));
+        retry = Arc::new(answered(link, server, cx, required, &goes_on).await.map_err(Ended::Refused)?);
+    }
     for _ in 0..ROUNDS_MAX {
         let result = hearing::ask(link, ask, server, cx, retry).await?;
-        // A result that cannot be read is for who reads results.
-        let required = serde_json::from_str::<Required<'_>>(result.get()).ok();
-        match required.filter(|it| it.result_type.as_deref() == Some("input_required")) {
-            Some(required) => retry = Arc::new(answered(server, cx, required).await.map_err(Ended::Refused)?),
-            None => return Ok(result),
-        }
+        let Some(required) = required(&result) else { return Ok(result) };
+        let goes_on = to_raw_value(&Left {
+            server: server.into(),
+            method: ask.method().into(),
+            name: ask.name().map(Cow::from),
+            required: &result,
+        })
+        .map_or(GoesOn::Here, |left| GoesOn::With(left.into()));
+        retry = Arc::new(answered(link, server, cx, required, &goes_on).await.map_err(Ended::Refused)?);
     }
     Err(Ended::Refused(broken(server, &format!("it asked {ROUNDS_MAX} times without an answer of its own"))))
+}
+
+/// What a result wants to know, if it does. One that cannot be read is for who reads results.
+fn required(result: &RawValue) -> Option<Required<'_>> {
+    let required = serde_json::from_str::<Required<'_>>(result.get()).ok();
+    required.filter(|it| it.result_type.as_deref() == Some("input_required"))
+}
+
+/// What was wanted elsewhere, if it was in answer to this.
+fn begun<'a>(left: &'a RawValue, server: &str, ask: Ask<'_>) -> Option<Required<'a>> {
+    let left: Left<'a> = serde_json::from_str(left.get()).ok()?;
+    let is_same = left.server == server && left.method == ask.method() && left.name.as_deref() == ask.name();
+    required(left.required).filter(|_| is_same)
 }
 
 fn broken(server: &str, what: &str) -> ToolError {
@@ -81,7 +115,13 @@ fn broken(server: &str, what: &str) -> ToolError {
 }
 
 /// The answers of the client to all that was asked.
-async fn answered(server: &str, cx: &Cx, required: Required<'_>) -> Result<Retry, ToolError> {
+async fn answered(
+    link: &Link,
+    server: &str,
+    cx: &Cx,
+    required: Required<'_>,
+    goes_on: &GoesOn,
+) -> Result<Retry, ToolError> {
     let Required { input_requests, request_state: state, .. } = required;
     let requests = input_requests.unwrap_or_default();
     if requests.len() > QUESTIONS_MAX {
@@ -93,14 +133,21 @@ async fn answered(server: &str, cx: &Cx, required: Required<'_>) -> Result<Retry
     if requests.is_empty() && state.is_none() {
         return Err(broken(server, "it asks for input and does not say which"));
     }
-    let asking = requests.iter().map(|(key, asked)| async move {
+    let question = |(key, asked): (String, Asked<'_>)| {
         let kind = question::kind(&asked.method)
             .ok_or_else(|| broken(server, &format!("it asks for `{}`", asked.method.escape_debug())))?;
-        let params = asked.params.unwrap_or_else(|| client::nothing());
-        match client::ask(server, kind, Some(key), params, cx).await {
-            Ok(answer) => Ok((key.clone(), answer)),
-            Err(error) => Err(refused(server, kind, error)),
+        if !link.asks().permits(kind) {
+            return Err(broken(server, &format!("it asks for {}, which it may not (`asks`)", kind.as_str())));
         }
+        let params = asked.params.unwrap_or_else(|| client::nothing()).to_owned();
+        Ok((key.clone(), PeerQuestion { goes_on: goes_on.clone(), ..PeerQuestion::raw(kind, params).named(key) }))
+    };
+    // Nobody is asked where something cannot be asked.
+    let questions = requests.into_iter().map(question).collect::<Result<Vec<_>, _>>()?;
+    let asking = questions.into_iter().map(|(key, question)| async move {
+        let kind = question.kind;
+        let asked = client::ask(server, question, cx).await;
+        asked.map(|answer| (key, answer)).map_err(|error| refused(server, kind, error))
     });
     let responses = join_all(asking).await.into_iter().collect::<Result<_, _>>()?;
     Ok(Retry { responses, state })

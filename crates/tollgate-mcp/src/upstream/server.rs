@@ -15,7 +15,7 @@ use tokio::time::{sleep, timeout};
 use tollgate_guard::client::Client;
 use tollgate_types::{CancellationToken, Clock, Code, Progress, Tool, ToolError};
 
-use super::config::{Limits, Rule, Start, UpstreamConfig};
+use super::config::{Asks, Limits, Rule, Start, UpstreamConfig};
 use super::entry::UpstreamEntry;
 use super::fault::Fault;
 use super::handshake::{self, Memory};
@@ -151,6 +151,10 @@ impl Server {
 
     pub(super) fn name(&self) -> &str {
         &self.config.name
+    }
+
+    pub(super) fn asks(&self) -> Asks {
+        self.config.asks
     }
 
     fn facts(&self) -> MutexGuard<'_, Facts> {

@@ -28,6 +28,8 @@ use crate::server::Revision;
 const WRITE_QUEUE_LINES_MAX: usize = 64;
 /// Lines that are no message before a server is given up: it speaks something else.
 const NOISE_LINES_MAX: usize = 10_000;
+/// How many times as long as a message may be a line may be before a server is given up: it has no end that we would see.
+const LINE_TIMES_MAX: usize = 64;
 /// What is read of standard error at once.
 const STDERR_READ_BYTES: usize = 4 * 1024;
 /// The code of a question that cannot be put to anybody.
@@ -87,7 +89,7 @@ impl StdioLink {
         let line = message::request(&ticket.id, ticket.number, ask, agreed, &listener);
         let mut waiting = Waiting { shared: &self.shared, id: &ticket.id, is_sent: false, is_cancellable: true };
         // The handshake must not be cancelled (MCP, Cancellation), and an unanswered probe says enough.
-        waiting.is_cancellable = !matches!(ask, Ask::Initialize | Ask::Discover);
+        waiting.is_cancellable = !matches!(ask, Ask::Initialize { .. } | Ask::Discover);
         let gone = || Fault::Closed("the server is not there any more".to_owned());
         self.shared.out.send(line).await.map_err(|_| gone())?;
         waiting.is_sent = true;
@@ -174,7 +176,8 @@ async fn drive(
 }
 
 async fn read_messages(stdout: impl AsyncRead + Unpin, shared: &Shared, line_bytes_max: usize) -> String {
-    let mut frames = Frames::new(stdout, line_bytes_max);
+    let skipped_bytes_max = line_bytes_max.saturating_mul(LINE_TIMES_MAX);
+    let mut frames = Frames::new(stdout, line_bytes_max).skipping(skipped_bytes_max);
     let mut noise = 0;
     loop {
         match frames.next_line().await {

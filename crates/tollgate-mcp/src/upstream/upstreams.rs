@@ -72,7 +72,8 @@ impl Upstreams {
                 });
             }
         }
-        let entries = servers.keys().map(|name| (name.clone(), client::entries(name).collect())).collect();
+        let entries = |(name, server): (&String, &Arc<Server>)| (name.clone(), client::entries(name, server.asks()));
+        let entries = servers.iter().map(entries).collect();
         Ok(Self { servers, entries, stop, lives: Mutex::new(lives) })
     }
 

@@ -56,7 +56,7 @@ fn question(kind: ClientCapability, key: &str) -> PeerQuestion {
         ClientCapability::Roots => "{}",
     };
     let params = RawValue::from_string(params.to_owned()).unwrap();
-    PeerQuestion { kind, key: Some(key.to_owned()), params }
+    PeerQuestion::raw(kind, params).named(key)
 }
 
 async fn asked(call: &Call, question: PeerQuestion) -> Result<String, String> {

@@ -15,6 +15,7 @@ mod eras;
 mod laws;
 mod lists;
 mod peer;
+mod replicas;
 mod schema;
 mod streams;
 mod upstream;

@@ -82,7 +82,10 @@ impl Loaded {
         };
         let full = format!("mcp.{name}");
         match error {
-            UpstreamError::BadUrl { .. } => self.key_fault(table, &full, "url", error.to_string(), hint),
+            UpstreamError::BadUrl { .. } => {
+                let hint = "an MCP server is at `http://` or `https://`, or at `ws://` or `wss://` by a WebSocket";
+                self.key_fault(table, &full, "url", error.to_string(), hint)
+            }
             UpstreamError::BadGlob { glob, .. } => {
                 let hint = "use `*`, `?`, `[a-z]` and `{a,b}`";
                 self.key_fault(table, &format!("{full}.tools"), glob, error.to_string(), hint)

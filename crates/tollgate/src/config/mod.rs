@@ -17,6 +17,7 @@ mod resilience;
 mod results;
 mod run;
 mod secret;
+mod server;
 mod sets;
 mod telemetry;
 
@@ -44,6 +45,7 @@ pub use redact::{Redact, RedactExamples, RedactProfile, RedactRule};
 pub use results::Results;
 pub use run::{Compaction, Run};
 pub use secret::{SecretSource, TextOrSecret};
+pub use server::Server;
 pub use sets::Set;
 pub use telemetry::{Level, Logs, Telemetry};
 
@@ -163,20 +165,6 @@ impl Default for Config {
     }
 }
 
-/// `[server]`.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Server {
-    /// Address and port.
-    pub bind: String,
-}
-
-impl Default for Server {
-    fn default() -> Self {
-        Self { bind: "127.0.0.1:7373".into() }
-    }
-}
-
 /// `[mcp.NAME]`: a program with `command`, or an endpoint with `url`. Its tools are `mcp__NAME__TOOL`.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -205,6 +193,9 @@ pub struct McpServer {
     /// Whose its connections are.
     #[serde(default)]
     pub sessions: Sessions,
+    /// What it may ask of the clients that its tools run for, where their roles let it; unsaid: everything.
+    #[serde(default)]
+    pub asks: Option<Vec<Asks>>,
     /// What the operator says of the tools whose name on the server fits the glob.
     #[serde(default)]
     pub tools: BTreeMap<String, ServerTools>,
@@ -240,6 +231,18 @@ pub enum Sessions {
     Shared,
     /// One caller's each: a program, a session or a WebSocket of its own, closed when it is not used for ten minutes.
     Caller,
+}
+
+/// What an MCP server may ask of clients.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Asks {
+    /// Their humans, by a form or a page.
+    Elicitation,
+    /// Their models.
+    Sampling,
+    /// Which folders they work in.
+    Roots,
 }
 
 /// `[mcp.NAME.tools."GLOB"]`.
@@ -379,6 +382,7 @@ impl Loaded {
         loaded.config.databases.iter().try_for_each(|(name, base)| loaded.database_kind(name, base).map(drop))?;
         loaded.prompts()?;
         loaded.sets()?;
+        loaded.check_state_keys()?;
         loaded.search_url()?;
         loaded.webhook()?;
         loaded.telemetry()?;

@@ -166,6 +166,7 @@ impl Loaded {
         let values = values.chain(webhook.flat_map(|webhook| webhook.headers.values()));
         let search = config.search.iter().filter_map(|search| search.get_ref().api_key.as_ref());
         keys.chain(values.filter_map(TextOrSecret::source))
+            .chain(config.server.state_keys.get_ref())
             .chain(databases)
             .chain(search)
             .chain(webhook_secrets)

@@ -5,14 +5,14 @@ use std::fmt::Write as _;
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use tollgate_types::{ApprovalAnswer, ApprovalQuestion, ClientCapability, PeerQuestion, visible};
+use tollgate_types::{
+    APPROVAL_QUESTION, ApprovalAnswer, ApprovalQuestion, ClientCapability, GoesOn, PeerQuestion, visible,
+};
 
 use crate::gate::Trip;
 
 /// What a form shows of a call.
 const SHOWN_CHARS_MAX: usize = 4_000;
-/// Under this name the question comes back to a client that was asked before.
-const NAME: &str = "tollgate/approval";
 
 #[derive(Deserialize)]
 struct Answered {
@@ -40,7 +40,12 @@ pub(super) fn may_ask(trip: Trip<'_>, approvers: u32) -> bool {
 /// Asks. Whatever is no clear answer leaves the question open.
 pub(super) async fn ask(trip: Trip<'_>, question: &ApprovalQuestion) -> ApprovalAnswer {
     let Some(peer) = &trip.call.peer else { return ApprovalAnswer::Later };
-    let asked = peer.ask(PeerQuestion::new(ClientCapability::Elicitation, &form(question)).named(NAME)).await;
+    let name = format!("{APPROVAL_QUESTION}{}", question.id);
+    let mut form = PeerQuestion::new(ClientCapability::Elicitation, &form(question)).named(name);
+    if trip.depth == 0 {
+        form.goes_on = GoesOn::Anew; // nothing was done, and the store knows the question
+    }
+    let asked = peer.ask(form).await;
     let answered = asked.ok().and_then(|answer| serde_json::from_str::<Answered>(answer.get()).ok());
     let by = format!("{} (in their client)", trip.attempt.caller.subject);
     match answered.map(|Answered { action, content }| (action, content)) {

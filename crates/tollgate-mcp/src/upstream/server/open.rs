@@ -41,16 +41,16 @@ impl Server {
                 events::open(client, clock, place, self.limits, (traces, heard)).await?
             }
         };
-        Ok((Arc::new(Link::new(Way::Stdio(link))), driver))
+        Ok((Arc::new(Link::new(Way::Stdio(link), self.config.asks)), driver))
     }
 
     /// Streamable HTTP has no connection of its own; what it has ends with a session, or when the server is another one.
     fn open_http(&self, url: &str, headers: &Credentials) -> (Arc<Link>, Driver) {
-        let (traces, heard) = (Arc::clone(&self.traces), Arc::clone(&self.heard));
-        let (client, clock) = (self.client.clone(), Arc::clone(&self.clock));
+        let told = (Arc::clone(&self.traces), Arc::clone(&self.heard));
+        let (client, clock, asks) = (self.client.clone(), Arc::clone(&self.clock), self.config.asks);
         let close = CancellationToken::new();
-        let http = HttpLink::new(client, clock, url.to_owned(), headers.clone(), self.limits, traces, heard);
-        let link = Arc::new(Link::new(Way::Http(Box::new(http), close.clone())));
+        let http = HttpLink::new(client, clock, (url.to_owned(), headers.clone()), self.limits, asks, told);
+        let link = Arc::new(Link::new(Way::Http(Box::new(http), close.clone()), asks));
         let closing = Arc::clone(&link);
         let driver = async move {
             tokio::select! {

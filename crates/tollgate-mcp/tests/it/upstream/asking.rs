@@ -1,6 +1,7 @@
 //! Servers that ask the client that their call is for, in the middle of it or by its result.
 
 use serde_json::value::RawValue;
+use tollgate_mcp::upstream::Asks;
 use tollgate_testkit::RecordingDoor;
 use tollgate_types::{
     BoxFuture, Caller, ClientCapabilities, ClientCapability, Code, Cx, Door, End, LogLevel, LogMessage, Peer,
@@ -90,6 +91,37 @@ async fn without_a_client_an_old_server_is_told_that_there_is_none() {
     let alone = Cx { peer: None, ..cx(&house, &Arc::default()) };
     let reply = ask(&house, alone, "elicit").await.unwrap();
     assert!(reply.contains("-32601") && reply.contains("does not offer elicitation"), "{reply}");
+}
+
+#[tokio::test]
+async fn a_server_is_told_of_and_asks_what_it_may() {
+    let asking = |character: &'static str| {
+        House::of(
+            move |folder| {
+                let mut config = double(folder, "x", &[character]);
+                config.asks = Asks { roots: true, elicitation: false, sampling: false };
+                vec![config]
+            },
+            limits(),
+        )
+    };
+    let (house, client) = (asking("plain"), Arc::new(Client::default()));
+    house.upstreams.settle(NEVER).await;
+    let entries: Vec<_> = house.upstreams.entries_of("x").iter().map(|entry| entry.definition().name).collect();
+    assert_eq!(entries, ["mcp__x__client/roots"]);
+    let reply = ask(&house, cx(&house, &client), "elicit").await.unwrap();
+    assert!(reply.contains("-32601") && reply.contains("does not offer elicitation"), "{reply}");
+    let hello = house.log().into_iter().find(|message| message["method"] == "initialize").unwrap();
+    assert_eq!(hello["params"]["capabilities"], json!({}));
+    let house = asking("modern");
+    house.upstreams.settle(NEVER).await;
+    let error = ask(&house, cx(&house, &client), "rounds").await.unwrap_err();
+    assert!(error.code == Code::UpstreamError && error.message.contains("which it may not"), "{error:?}");
+    let call = house.log().into_iter().find(|message| message["method"] == "tools/call").unwrap();
+    let told = &call["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"];
+    assert_eq!(told, &json!({ "roots": {} }));
+    let asked = client.asked.lock().unwrap().clone();
+    assert!(asked.iter().all(|asked| asked.kind == ClientCapability::Roots), "{asked:?}");
 }
 
 #[tokio::test]

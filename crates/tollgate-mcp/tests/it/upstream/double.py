@@ -116,9 +116,13 @@ def answer(method, params, id):
             os._exit(0)
         if do == "huge":
             out('{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"' % json.dumps(id))
-            for _ in range(100):
+            for _ in range(20):
                 out("x" * 1_000_000)
             out('"}]}}\n')
+            return None
+        if do == "zeros":
+            for _ in range(2_000):
+                out("\0" * 1_000_000)
             return None
         if do == "pid":
             return {"content": [{"type": "text", "text": str(os.getpid())}]}

@@ -99,6 +99,32 @@ async fn an_answer_that_is_too_large_costs_its_call_alone() {
     assert_eq!((house.status().noise.too_long, house.status().restarts), (1, 0));
 }
 
+/// The most memory that this process had so far.
+fn peak_bytes() -> usize {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    peak.split_whitespace().next().unwrap().parse::<usize>().unwrap() * 1024
+}
+
+#[tokio::test]
+async fn two_billion_bytes_without_the_end_of_a_line_cost_their_server_alone() {
+    let two = |folder: &Path| vec![double(folder, "x", &["legacy"]), double(folder, "y", &["legacy"])];
+    let house = House::of(two, limits());
+    house.upstreams.settle(NEVER).await;
+    let pid = house.call("mcp__x__echo", json!({"do": "pid"})).await.unwrap();
+    let process = format!("/proc/{}", text(&pid));
+    let (error, other) =
+        tokio::join!(house.call("mcp__x__echo", json!({"do": "zeros"})), house.call("mcp__y__echo", json!({"n": 1})));
+    let error = error.unwrap_err();
+    assert_eq!((error.code, error.tool_code.as_deref()), (Code::UpstreamError, Some("BROKEN_OFF")), "{error:?}");
+    assert!(error.message.contains("without the end of a line"), "{error:?}");
+    assert_eq!(text(&other.unwrap()), r#"{"n": 1}"#);
+    until("the program is gone", || !Path::new(&process).exists()).await;
+    until("it may be started again", || house.status().retry_in_ms == Some(0)).await;
+    assert_eq!(text(&house.call("mcp__x__echo", json!({"n": 2})).await.unwrap()), r#"{"n": 2}"#);
+    assert!(peak_bytes() < 300_000_000, "{} bytes", peak_bytes());
+}
+
 #[tokio::test]
 async fn a_server_that_never_answers_is_told_that_nobody_waits() {
     let house = House::with(&["legacy"]).await;

@@ -1,7 +1,7 @@
 //! Streamable HTTP: doubles of both eras on real sockets.
 
 use axum::Router;
-use axum::body::Bytes;
+use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -22,6 +22,8 @@ struct Double {
     owed: Mutex<Value>,
     /// What `locked` wants to see.
     key: Mutex<&'static str>,
+    /// How many pieces of a flood were fetched.
+    pieces: AtomicUsize,
 }
 
 type Shared = Arc<Double>;
@@ -80,6 +82,7 @@ async fn endpoint(State(it): State<Shared>, method: Method, headers: HeaderMap, 
             assert_eq!(header("mcp-protocol-version").as_deref(), Some("2025-06-18"));
             stream(format!("data: {}\n\n", it.owed.lock().unwrap().take()))
         }
+        ("tools/call", _) if message.to_string().contains("flood") => flood(it, message.to_string().contains("event")),
         ("tools/call", _) => called(&message["params"], &reply),
         other => panic!("{other:?}"),
     }
@@ -134,6 +137,18 @@ fn called(params: &Value, reply: &dyn Fn(Value) -> Value) -> Response {
     }
 }
 
+/// Two billion bytes, as far as somebody fetches them.
+fn flood(it: Shared, is_event: bool) -> Response {
+    let (kind, head) = if is_event { ("text/event-stream", "data: ") } else { ("application/json", "") };
+    let piece = Bytes::from(vec![b'x'; 1_000_000]);
+    let pieces = (0..2_000).map(move |_| {
+        it.pieces.fetch_add(1, Ordering::SeqCst);
+        piece.clone()
+    });
+    let whole = std::iter::once(Bytes::from(head)).chain(pieces).map(Ok::<_, std::convert::Infallible>);
+    ([("content-type", kind)], Body::from_stream(futures_util::stream::iter(whole))).into_response()
+}
+
 async fn serve(character: &'static str) -> (Shared, String, tokio::task::JoinSet<()>) {
     let double = Arc::new(Double { character, key: Mutex::new("Bearer key"), ..Double::default() });
     let app = Router::new().route("/mcp", any(endpoint)).with_state(Arc::clone(&double));
@@ -176,6 +191,23 @@ async fn both_eras_are_found_and_called() {
         let told = &status.introduction;
         assert_eq!((told.name.as_deref(), &told.capabilities), (Some("double"), &json!({"tools": {}})), "{character}");
         assert_eq!(text(&house.call("mcp__web__echo", json!({"a": 1})).await.unwrap()), r#"{"a":1}"#);
+        house.upstreams.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn two_billion_bytes_are_given_up_at_the_limit() {
+    for character in ["modern", "legacy"] {
+        let (double, url, _serving) = serve(character).await;
+        let house = house(&url, &[]).await;
+        for flood in ["flood", "flood of one event"] {
+            let error = house.call("mcp__web__echo", json!({ "do": flood })).await.unwrap_err();
+            assert_eq!(error.code, Code::ResultTooLarge, "{flood}: {error:?}");
+            assert!(error.message.contains("larger than 1048576 bytes"), "{error:?}");
+            assert_eq!(text(&house.call("mcp__web__echo", json!({"a": 1})).await.unwrap()), r#"{"a":1}"#);
+        }
+        let fetched = double.pieces.load(Ordering::SeqCst);
+        assert!(fetched < 200, "{fetched} of 4,000 million bytes were fetched");
         house.upstreams.stop().await;
     }
 }

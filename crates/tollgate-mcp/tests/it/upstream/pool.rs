@@ -50,6 +50,14 @@ async fn each_caller_has_a_process_of_its_own() {
 }
 
 #[tokio::test]
+async fn callers_who_are_known_by_one_credential_share_what_is_shared() {
+    let house = House::with(&["legacy"]).await;
+    let ann = who_answers(&house, "ann", None).await.unwrap();
+    assert_eq!(who_answers(&house, "bob", Some("north")).await.unwrap(), ann);
+    house.upstreams.stop().await;
+}
+
+#[tokio::test]
 async fn who_is_in_the_middle_of_a_call_gives_no_place_away() {
     let house = house(1);
     house.upstreams.settle(NEVER).await;
