@@ -15,11 +15,13 @@ use tokio::sync::{Notify, oneshot};
 use tokio::time::timeout;
 use tollgate_types::{Clock, limits};
 
+use crate::ahead::Ahead;
 use crate::entry::Batch;
 use crate::segment::Folder;
 use crate::signing::Signing;
 use crate::sync::{Appended, Syncer, Waiter};
 use crate::turn::{Door, Turn};
+use crate::waiting::{Job, Present, Waiting, gone, refuse};
 use crate::writer::{Pace, Writer, Written};
 use crate::{Durability, LedgerError};
 
@@ -40,6 +42,9 @@ pub(crate) struct Appender {
     // Used with the writer's lock.
     door: Door,
     waiting: Mutex<Waiting>,
+    /// What those who wait for a sync have sealed. Locked after the writer, and before those who wait.
+    ahead: Mutex<Ahead>,
+    boot: String,
     wake: Condvar,
     /// Tells those who wait for a sync that they may have to wait for somebody else first.
     held_up: Notify,
@@ -54,31 +59,6 @@ pub(crate) struct Appender {
     /// How many of the next syncs are not for a caller's own task.
     slow_syncs: AtomicU32,
     lock_wait_ms: u64,
-}
-
-#[derive(Default)]
-struct Waiting {
-    jobs: VecDeque<Job>,
-    next_ticket: u64,
-    /// The thread stands in line, or is about to.
-    is_called: bool,
-    is_stopping: bool,
-    is_gone: bool,
-}
-
-impl Waiting {
-    /// Whether anybody waits for more than the next sync.
-    fn is_pressing(&self) -> bool {
-        self.jobs.iter().any(|job| job.durability == Durability::Batched)
-    }
-}
-
-/// What a caller waits for.
-struct Job {
-    ticket: u64,
-    batch: Batch,
-    durability: Durability,
-    answer: Appended,
 }
 
 /// Whether those who stand in line come first.
@@ -98,6 +78,8 @@ impl Appender {
         lock_wait_ms: u64,
     ) -> std::io::Result<(Arc<Self>, JoinHandle<()>)> {
         let appender = Arc::new(Self {
+            ahead: Mutex::new(Ahead::of(writer.head())),
+            boot: writer.boot().to_owned(),
             writer: Mutex::new(writer),
             door: Door::of(folder)?,
             waiting: Mutex::default(),
@@ -244,6 +226,7 @@ impl Appender {
             self.serve(Manners::Polite);
         } else {
             self.syncer.call();
+            self.seal_ahead();
             // As long as the thread that syncs gets on, a time limit would only cost.
             let is_in_line = self.waiting().is_called;
             tokio::select! {
@@ -286,6 +269,13 @@ impl Appender {
         waiting.next_ticket += 1;
         waiting.jobs.push_back(Job { ticket, batch, durability, answer });
         Ok(ticket)
+    }
+
+    /// Seals for those who wait, unless somebody does already or writes for them.
+    fn seal_ahead(&self) {
+        if let Ok(mut ahead) = self.ahead.try_lock() {
+            self.waiting().seal_ahead(&mut ahead, &format!("{:.6}", self.clock.now()), &self.boot);
+        }
     }
 
     /// Takes back what nobody began to write.
@@ -388,7 +378,12 @@ impl Appender {
     fn write_for(&self, writer: &mut Writer, jobs: Vec<Job>, pace: Pace) -> Vec<Job> {
         let mut all = Batch::default();
         jobs.iter().for_each(|job| all.extend(&job.batch));
-        match writer.append(&all, self.clock.now(), pace) {
+        let mut ahead = self.ahead.lock().unwrap_or_else(PoisonError::into_inner);
+        ahead.fits(|at| jobs.get(at).map(|job| job.ticket));
+        let appended = writer.append_ahead(&all, &mut ahead, self.clock.now(), pace);
+        ahead.begin_at(writer.head());
+        drop(ahead);
+        match appended {
             Ok(Some(written)) => self.tell(jobs, &all, written),
             Ok(None) => return jobs,
             Err(error) if jobs.len() <= 1 => refuse(jobs, &error),
@@ -460,32 +455,5 @@ impl Appender {
             drop(waiting);
             let _ = thread.join();
         }
-    }
-}
-
-fn refuse(jobs: Vec<Job>, error: &LedgerError) {
-    for job in jobs {
-        // Whoever went away does not need its answer.
-        let _ = job.answer.send(Err(error.clone()));
-    }
-}
-
-fn gone() -> LedgerError {
-    LedgerError::io("write a record")(std::io::Error::other("the thread that writes is gone"))
-}
-
-/// One of the callers, for as long as it is there.
-struct Present<'a>(&'a AtomicUsize);
-
-impl<'a> Present<'a> {
-    fn of(count: &'a AtomicUsize) -> Self {
-        count.fetch_add(1, Ordering::AcqRel);
-        Self(count)
-    }
-}
-
-impl Drop for Present<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
     }
 }

@@ -34,6 +34,7 @@
 //! }
 //! ```
 
+mod ahead;
 mod appender;
 mod attempt;
 mod boot;
@@ -70,6 +71,7 @@ mod tail;
 mod tree;
 mod turn;
 mod verify;
+mod waiting;
 mod writer;
 
 pub use attempt::{Asker, Attempt, Events, OPEN, Ruling};

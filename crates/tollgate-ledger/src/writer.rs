@@ -8,6 +8,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tollgate_types::BootId;
 
+use crate::ahead::Ahead;
 use crate::entry::{Batch, Entry, Event};
 use crate::line::{self, Head};
 use crate::lines::Lines;
@@ -140,15 +141,36 @@ impl Writer {
         !self.notes.is_empty()
     }
 
+    /// The end of the chain, as this writer knows it.
+    pub(crate) fn head(&self) -> Head {
+        self.head
+    }
+
+    /// `,"boot":"…"`, as it stands in every record.
+    pub(crate) fn boot(&self) -> &str {
+        &self.boot
+    }
+
     /// Puts the entries behind the last record, whoever wrote it. None when that would be too slow for `pace`.
     pub(crate) fn append(&mut self, batch: &Batch, now: Timestamp, pace: Pace) -> Result<Option<Written>, LedgerError> {
+        self.append_ahead(batch, &mut Ahead::of(self.head), now, pace)
+    }
+
+    /// The same, the first of which may be sealed already.
+    pub(crate) fn append_ahead(
+        &mut self,
+        batch: &Batch,
+        ahead: &mut Ahead,
+        now: Timestamp,
+        pace: Pace,
+    ) -> Result<Option<Written>, LedgerError> {
         if self.is_closed {
             return Err(LedgerError::Closed);
         }
         if batch.has_beginning && !self.has_reserve(pace)? {
             return Ok(None);
         }
-        match self.put(batch, now, pace) {
+        match self.put(batch, ahead, now, pace) {
             Err(full) if full.is_disk_full() => self.put_last(batch, now, full),
             put => put,
         }
@@ -183,20 +205,27 @@ impl Writer {
         self.notes.push(&Entry::of_ledger(Event::Halted, note))?;
         // Where others' beginnings stand beside it, each is tried again by itself.
         if batch.has_end && !batch.has_beginning {
-            return self.put(batch, now, Pace::Blocking);
+            return self.put(batch, &mut Ahead::of(self.head), now, Pace::Blocking);
         }
-        self.put(&Batch::default(), now, Pace::Blocking)?;
+        self.put(&Batch::default(), &mut Ahead::of(self.head), now, Pace::Blocking)?;
         Err(full)
     }
 
-    fn put(&mut self, batch: &Batch, now: Timestamp, pace: Pace) -> Result<Option<Written>, LedgerError> {
+    fn put(
+        &mut self,
+        batch: &Batch,
+        ahead: &mut Ahead,
+        now: Timestamp,
+        pace: Pace,
+    ) -> Result<Option<Written>, LedgerError> {
         if !self.catch_up(now, pace)? {
             return Ok(None);
         }
         let time = format!("{now:.6}");
         let mut head = self.head;
         self.lines.clear();
-        for fields in self.notes.entries().chain(batch.entries()) {
+        let sealed = if self.notes.is_empty() { ahead.take(&mut self.lines, &mut head) } else { 0 };
+        for fields in self.notes.entries().chain(batch.entries().skip(sealed)) {
             head = line::seal(&mut self.lines, &head, &time, &self.boot, fields);
         }
         self.write_lines()?;
