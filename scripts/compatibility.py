@@ -3,7 +3,8 @@
 transport and in every era that it has. Every cell of the two tables of docs/compatibility.md is a run of this script: a
 client lists and calls, a server is listed and called, and the revision is read off the wire.
 
-Usage: compatibility.py TOLLGATE CACHE NODE [--write PAGE]    CACHE: where scripts/test installs; --write: the page
+Usage: compatibility.py TOLLGATE CACHE NODE RMCP [--write PAGE]    CACHE: where scripts/test installs; RMCP: what it builds of
+examples/rmcp; --write: the page
 """
 
 import concurrent.futures
@@ -30,10 +31,12 @@ CALL = {"expression": "34817 * 293"}
 # --- what is on the wire ------------------------------------------------------------------------------------------
 
 class Recorder:
-    """A way to the server that remembers what the client sent."""
+    """A way to the server that remembers what the client sent, or where that is masked what the server did. It gives a key
+    to clients that can send none."""
 
-    def __init__(self, port):
-        self.port, self.heard = port, bytearray()
+    def __init__(self, port, key=None, is_masked=False):
+        self.port, self.heard, self.is_masked = port, bytearray(), is_masked
+        self.key = f" HTTP/1.1\r\nAuthorization: Bearer {key}\r\n".encode() if key else None
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.address = self.listener.getsockname()[1]
         threading.Thread(target=self.accept, daemon=True).start()
@@ -43,15 +46,16 @@ class Recorder:
             while True:
                 client, _ = self.listener.accept()
                 server = socket.create_connection(("127.0.0.1", self.port))
-                for one, other, heard in [(client, server, self.heard), (server, client, None)]:
-                    threading.Thread(target=self.pump, args=(one, other, heard), daemon=True).start()
+                for one, other, key in [(client, server, self.key), (server, client, None)]:
+                    is_heard = (one is server) == self.is_masked
+                    threading.Thread(target=self.pump, args=(one, other, key, is_heard), daemon=True).start()
 
-    @staticmethod
-    def pump(one, other, heard):
+    def pump(self, one, other, key, is_heard):
         with contextlib.suppress(OSError):
             while piece := one.recv(65536):
-                if heard is not None:
-                    heard.extend(piece)
+                if is_heard:
+                    self.heard.extend(piece)
+                piece = piece.replace(b" HTTP/1.1\r\n", key) if key else piece
                 other.sendall(piece)
             other.shutdown(socket.SHUT_WR)
 
@@ -109,6 +113,12 @@ def npm(folder, package):
     return f"`{package}` {about['version']} (npm)"
 
 
+def crate(name):
+    lock = (ROOT / "examples/rmcp/Cargo.lock").read_text()
+    version = re.search(rf'name = "{name}"\nversion = "(.*)"', lock)[1]
+    return f"`{name}` {version} (crates.io)"
+
+
 def pypi(environment, package):
     stem = package.replace("-", "_")
     about = next(environment.glob(f"lib/python3*/site-packages/{stem}-*.dist-info"))
@@ -161,14 +171,15 @@ def listening(command, environment, port):
         process.wait()
 
 
-def servers(cache, node, folder):
+def servers(cache, node, rmcp, folder):
     """Name, who wrote it, transport, how it is reached, a call and what its answer has; and what must be started first."""
     bin, of_npm, of_pypi = cache / "npm/node_modules/.bin", cache / "npm", cache / "servers"
     (folder / "fixture.py").write_text(FASTMCP)
     python = cache / "clients/bin/python"
     program = lambda *words: {"command": str(words[0]), "args": [str(word) for word in words[1:]]}
     everything = [node, of_npm / "node_modules/@modelcontextprotocol/server-everything/dist/index.js"]
-    ports = {name: free_port() for name in ["everything_http", "everything_sse", "fastmcp_http", "fastmcp_sse"]}
+    names = ["everything_http", "everything_sse", "fastmcp_http", "fastmcp_sse", "rmcp_http"]
+    ports = {name: free_port() for name in names}
     address = lambda name, path: {"url": f"http://127.0.0.1:{ports[name]}/{path}"}
     add = ("add", {"a": 2, "b": 3}, "5")
     echo = ("echo", {"message": "hi"}, "Echo: hi")
@@ -191,9 +202,12 @@ def servers(cache, node, folder):
          program(cache / "sqlite/bin/mcp-server-sqlite", "--db-path", "db.sqlite"), ("list_tables", {}, "[")),
         ("fastmcp", "a server of " + pypi(cache / "clients", "fastmcp"), "stdio", program(python, "fixture.py"), add),
         ("fastmcp_http", "a server of " + pypi(cache / "clients", "fastmcp"), "HTTP", address("fastmcp_http", "mcp"), add),
+        ("rmcp", "a server of " + crate("rmcp"), "stdio", program(rmcp, "server"), add),
+        ("rmcp_http", "a server of " + crate("rmcp"), "HTTP", address("rmcp_http", "mcp"), add),
         ("fastmcp_sse", "a server of " + pypi(cache / "clients", "fastmcp"), "HTTP+SSE", address("fastmcp_sse", "sse"), add),
     ]
     started = [
+        ([str(rmcp), "server", str(ports["rmcp_http"])], {}, ports["rmcp_http"]),
         ([*map(str, everything), "streamableHttp"], {"PORT": str(ports["everything_http"])}, ports["everything_http"]),
         ([*map(str, everything), "sse"], {"PORT": str(ports["everything_sse"])}, ports["everything_sse"]),
         ([str(python), str(folder / "fixture.py"), "http", str(ports["fastmcp_http"])], {}, ports["fastmcp_http"]),
@@ -209,9 +223,9 @@ def configuration(rows):
     return text
 
 
-def behind(binary, cache, node, folder):
+def behind(binary, cache, node, rmcp, folder):
     """The table of servers."""
-    rows, started = servers(cache, node, folder)
+    rows, started = servers(cache, node, rmcp, folder)
     (folder / "tollgate.toml").write_text(configuration(rows))
     (folder / "a.txt").write_text("你好, tollgate\n")
     subprocess.run(["git", "init", "--quiet", "repo"], cwd=folder, check=True)
@@ -279,7 +293,7 @@ async def python_client(library, mode, transport, target, key):
         print(result.content[0].text)
 
 
-def clients(cache, node):
+def clients(cache, node, rmcp):
     """Name, era that is asked for, transport, and the command for a target and a key."""
     python, typescript = cache / "clients/bin/python", cache / "typescript"
     own = pathlib.Path(__file__).resolve()
@@ -292,11 +306,14 @@ def clients(cache, node):
         shutil.copy(ROOT / "scripts/compatibility_clients.mjs", script)
         return lambda target, key: [node, script, version, mode, transport, key, *target]
 
-    def inspector(program, transport):
+    def of_rmcp(mode, transport):
+        return lambda target, key: [rmcp, "client", mode, transport, key, *target]
+
+    def inspector(program, transport, knows_headers=True):
         call = ["--method", "tools/call", "--tool-name", "calculate", "--tool-arg", f"expression={CALL['expression']}"]
         if transport == "stdio":
             return lambda target, key: [*program, "--cli", *target, *call]
-        header = lambda key: ["--header", f"Authorization: Bearer {key}"]
+        header = lambda key: ["--header", f"Authorization: Bearer {key}"] if knows_headers else []
         return lambda target, key: [*program, "--cli", *target, "--transport", "http", *header(key), *call]
 
     def bridge(target, key):
@@ -306,10 +323,12 @@ def clients(cache, node):
 
     old, new = cache / "npm/node_modules/.bin/mcp-inspector", typescript / "node_modules/.bin/mcp-inspector"
     name = "@modelcontextprotocol/inspector"
-    # The older one's command line knows no headers, and so no keys.
-    rows = [(npm(cache / "npm", name), "", "stdio", inspector([old], "stdio"))]
+    rows = [(npm(cache / "npm", name), "", transport, inspector([old], transport, False)) for transport in ["stdio", "HTTP"]]
     rows += [(npm(typescript, name), "", transport, inspector([node, new], transport)) for transport in ["stdio", "HTTP"]]
     rows.append((npm(typescript, "mcp-remote"), "", "HTTP", bridge))
+    rows.append((npm(typescript, "@modelcontextprotocol/sdk"), "", "WebSocket", of_typescript("1", "legacy", "WebSocket")))
+    for transport, mode in [("stdio", "legacy"), ("stdio", "auto"), ("HTTP", "legacy"), ("HTTP", "auto")]:
+        rows.append((crate("rmcp"), mode, transport, of_rmcp(mode, transport)))
     of_clients = cache / "clients"
     for transport in ["stdio", "HTTP", "HTTP+SSE"]:
         rows.append((pypi(of_clients, "fastmcp"), "", transport, of_python("fastmcp", "auto", transport)))
@@ -323,7 +342,7 @@ def clients(cache, node):
     return rows
 
 
-def in_front(binary, cache, node, folder):
+def in_front(binary, cache, node, rmcp, folder):
     """The table of clients."""
     tollgate = Tollgate(binary, folder)
     with tollgate.served() as (port, key):
@@ -336,9 +355,11 @@ def in_front(binary, cache, node, folder):
                 log = folder / f"heard-{number}"
                 target = ["sh", "-c", 'tee "$1" | exec "$2" --quiet serve --stdio', "sh", str(log), str(binary)]
             else:
-                recorder = Recorder(port)
-                path = "sse" if transport == "HTTP+SSE" else "mcp"
-                target = [f"http://127.0.0.1:{recorder.address}/{path}"]
+                # Neither the older inspector's command line nor a WebSocket of a browser's kind knows headers, and so no keys.
+                has_no_key = transport == "WebSocket" or title == npm(cache / "npm", "@modelcontextprotocol/inspector")
+                recorder = Recorder(port, key if has_no_key else None, is_masked=transport == "WebSocket")
+                scheme, path = {"HTTP+SSE": ("http", "sse"), "WebSocket": ("ws", "mcp/ws")}.get(transport, ("http", "mcp"))
+                target = [f"{scheme}://127.0.0.1:{recorder.address}/{path}"]
             words = [str(word) for word in command(target, key)]
             done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, timeout=WAIT)
             said = (title, mode, transport, done.returncode, done.stdout[-800:], done.stderr[-1500:])
@@ -348,7 +369,7 @@ def in_front(binary, cache, node, folder):
             return [title, transport, heard]
 
         with concurrent.futures.ThreadPoolExecutor(3) as pool:
-            table = list(pool.map(tried, enumerate(clients(cache, node))))
+            table = list(pool.map(tried, enumerate(clients(cache, node, rmcp))))
     assert tollgate.run("audit", "verify")["ok"]
     unique = []
     for row in sorted(table):
@@ -369,7 +390,7 @@ def page(behind_rows, front_rows):
 
 Generated by `scripts/compatibility.py`, which runs every line: do not write here. The revision is the one that
 was agreed on with a server, and that a client's messages bore. By handshake are `2024-11-05` to `2025-11-25`; `2026-07-28` has none. `HTTP` is streamable HTTP, `HTTP+SSE` the transport
-of `2024-11-05`.
+of `2024-11-05`. WebSockets and the older inspector's command line know no headers: their key is put in on the way.
 
 ## Servers behind Tollgate
 
@@ -391,14 +412,14 @@ def main():
 
         library, mode, transport, key, *target = sys.argv[2:]
         return asyncio.run(python_client(library, mode, transport, target, key))
-    binary, cache, node, *rest = sys.argv[1:]
+    binary, cache, node, rmcp, *rest = sys.argv[1:]
     binary, cache, began = pathlib.Path(binary).resolve(), pathlib.Path(cache).resolve(), time.monotonic()
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name).resolve()
         (folder / "behind").mkdir()
         (folder / "front").mkdir()
-        behind_rows = behind(binary, cache, node, folder / "behind")
-        front_rows = in_front(binary, cache, node, folder / "front")
+        behind_rows = behind(binary, cache, node, rmcp, folder / "behind")
+        front_rows = in_front(binary, cache, node, rmcp, folder / "front")
     text = page(behind_rows, front_rows)
     if rest[:1] == ["--write"]:
         pathlib.Path(rest[1]).write_text(text, encoding="utf-8")

@@ -1,5 +1,5 @@
 // One of the TypeScript SDKs against Tollgate: lists, calls, and prints the answer.
-// Usage: node compatibility_clients.mjs 1|2 legacy|auto stdio|HTTP|HTTP+SSE KEY TARGET…
+// Usage: node compatibility_clients.mjs 1|2 legacy|auto stdio|HTTP|HTTP+SSE|WebSocket KEY TARGET…
 
 import assert from "node:assert/strict";
 
@@ -13,17 +13,21 @@ async function parts() {
     const { StdioClientTransport } = await import("@modelcontextprotocol/sdk/client/stdio.js");
     const { StreamableHTTPClientTransport } = await import("@modelcontextprotocol/sdk/client/streamableHttp.js");
     const { SSEClientTransport } = await import("@modelcontextprotocol/sdk/client/sse.js");
-    return { client: new Client(info), StdioClientTransport, StreamableHTTPClientTransport, SSEClientTransport };
+    const { WebSocketClientTransport } = await import("@modelcontextprotocol/sdk/client/websocket.js");
+    const client = new Client(info);
+    return { client, StdioClientTransport, StreamableHTTPClientTransport, SSEClientTransport, WebSocketClientTransport };
   }
   const { Client, StreamableHTTPClientTransport } = await import("@modelcontextprotocol/client");
   const { StdioClientTransport } = await import("@modelcontextprotocol/client/stdio");
   return { client: new Client(info, { versionNegotiation: { mode } }), StdioClientTransport, StreamableHTTPClientTransport };
 }
 
-const { client, StdioClientTransport, StreamableHTTPClientTransport, SSEClientTransport } = await parts();
+const { client, StdioClientTransport, StreamableHTTPClientTransport, SSEClientTransport, WebSocketClientTransport } =
+  await parts();
 const ways = {
   stdio: () => new StdioClientTransport({ command: first, args: rest }),
   HTTP: () => new StreamableHTTPClientTransport(new URL(first), options),
+  WebSocket: () => new WebSocketClientTransport(new URL(first)),
   "HTTP+SSE": () => new SSEClientTransport(new URL(first), options),
 };
 await client.connect(ways[transport]());

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """What a call costs through Tollgate and through its peers: one run, one client, one echo server behind all of them.
 
-Usage: peers.py --tollgate BINARY --echo BINARY --cargo BINARY --pypi BINARY --fastmcp BINARY [--rounds N] [--seconds S]
-                [--starts N] [--folder DIR] [--out FILE]
+Usage: peers.py --tollgate BINARY --echo BINARY --cargo BINARY --pypi BINARY --fastmcp BINARY --contextforge BINARY
+                [--rounds N] [--seconds S] [--starts N] [--folder DIR] [--out FILE]
 
 `bench/peers/run` installs, builds and calls this. Each round measures every subject in turn, so that what the machine does
 meanwhile falls on all of them; a figure is the median of the rounds. The data of everything lies below --folder, and the
@@ -23,7 +23,7 @@ import time
 import subjects
 import table
 import wire
-from subjects import CARGO, DIRECT, FASTMCP, PYPI, TOLLGATE
+from subjects import CARGO, FASTMCP, PYPI, TOLLGATE
 
 WARM_SECONDS = 0.1
 CALLERS = 8
@@ -35,7 +35,7 @@ PAUSE_SECONDS = 0.0003
 def options():
     """The words of the command line."""
     parser = argparse.ArgumentParser()
-    for name in ("tollgate", "echo", "cargo", "pypi", "fastmcp"):
+    for name in ("tollgate", "echo", "cargo", "pypi", "fastmcp", "contextforge"):
         parser.add_argument(f"--{name}", required=True)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=0.8)
@@ -120,7 +120,7 @@ class Run:
         self.running.append(subject)
         subject.ready()
         idle_mb = subject.memory_mb()
-        kinds = {"look": "read", "change": "write"} if subject.name == TOLLGATE else {"look": ""}
+        kinds = {"look": "read", "change": "write"} if subject.name.startswith(TOLLGATE) else {"look": ""}
         for tool, kind in kinds.items():
             self.series.append(Series(subject, upstream, subject.named(tool), kind, idle_mb=idle_mb))
 
@@ -131,7 +131,8 @@ class Run:
         self.add(echo, "http")
         self.add(self.makers.bare(), "stdio")
         for upstream, address in (("stdio", None), ("http", url)):
-            for make in (self.makers.cargo, self.makers.pypi, self.makers.fastmcp, self.makers.tollgate):
+            makers = self.makers
+            for make in (makers.cargo, makers.pypi, makers.fastmcp, makers.contextforge, makers.reduced, makers.tollgate):
                 self.add(make(address), upstream)
 
     def measure(self):
@@ -156,7 +157,7 @@ class Run:
         """Every call that was made is in Tollgate's ledger, once, as done; and the chain is whole."""
         records = calls = 0
         for subject in stopped:
-            if subject.name != TOLLGATE:
+            if not subject.name.startswith(TOLLGATE):
                 continue
             made = sum(series.calls for series in self.series if series.subject is subject)
             command = [self.programs.tollgate, "audit", "verify", "--format", "json"]

@@ -7,19 +7,21 @@ import dataclasses
 import json
 import os
 import pathlib
-import signal
 import socket
 import subprocess
 import time
+import urllib.error
 import urllib.parse
+import urllib.request
 
 import wire
 
 DIRECT, TOLLGATE, CARGO, PYPI, FASTMCP = "direct", "Tollgate", "Cargo mcp-proxy", "PyPI mcp-proxy", "FastMCP"
-BARE = "bare"
+BARE, REDUCED, CONTEXTFORGE = "bare", "Tollgate reduced", "ContextForge"
 
 TICKS = os.sysconf("SC_CLK_TCK")
 START_SECONDS_MAX = 60
+CONTEXTFORGE_SECONDS_MAX = 300
 POLL_SECONDS = 0.0002
 
 TOLLGATE_TOML = """
@@ -35,6 +37,34 @@ start = "eager"
 tools.look = {{ risk = "read", permission = "read" }}
 tools.change = {{ risk = "write", permission = "write" }}
 """
+
+# The least of it that a configuration can say: what is left is the gate itself, and its ledger.
+REDUCED_TOML = """
+repair = "off"
+[redact]
+results = false
+models = false
+[tools."mcp__echo__*".output]
+show_hidden = false
+"""
+
+# Its own limits, pages and second logs off, one worker, SQLite and its cache in memory.
+CONTEXTFORGE_ENV = {
+    "DATABASE_URL": "sqlite:///./mcp.db",
+    "CACHE_TYPE": "memory",
+    "JWT_SECRET_KEY": "a-secret-for-the-measurement-of-32-bytes",
+    "AUTH_ENCRYPTION_SECRET": "another-secret-for-the-measurement-of-it",
+    "BASIC_AUTH_PASSWORD": "Measure-4711!",
+    "PLATFORM_ADMIN_EMAIL": "admin@example.com",
+    "PLATFORM_ADMIN_PASSWORD": "Measure-4711!",
+    "RATE_LIMITING_ENABLED": "false",
+    "MCPGATEWAY_UI_ENABLED": "false",
+    "MCPGATEWAY_ADMIN_API_ENABLED": "false",
+    "OBSERVABILITY_ENABLED": "false",
+    "PLUGINS_ENABLED": "false",
+    "SSRF_ALLOW_LOCALHOST": "true",
+    "LOG_LEVEL": "ERROR",
+}
 
 CARGO_TOML = """
 [proxy]
@@ -61,6 +91,7 @@ class Programs:
     cargo: str
     pypi: str
     fastmcp: str
+    contextforge: str
 
 
 def free_port():
@@ -95,6 +126,7 @@ class Subject:
         it is connected to."""
         self.name, self.process, self.echo = name, process, echo
         self.port, self.path, self.headers = port, path, headers
+        self.helpers = []
         self.tool, self.sessions, self.folder = None, [], None
 
     def is_piped(self):
@@ -117,9 +149,9 @@ class Subject:
         self.until(knows_tool)
         return self
 
-    def until(self, attempt):
+    def until(self, attempt, seconds_max=START_SECONDS_MAX):
         """Tries until it succeeds, and gives the moment."""
-        end = time.perf_counter() + START_SECONDS_MAX
+        end = time.perf_counter() + seconds_max
         while True:
             try:
                 attempt()
@@ -167,11 +199,12 @@ class Subject:
     def processes(self):
         """Its processes, without the echo server."""
         parents = {int(entry.name): stat(entry.name) for entry in pathlib.Path("/proc").iterdir() if entry.name.isdigit()}
-        found, new = [], [self.process.pid]
+        roots = [self.process.pid, *(helper.pid for helper in self.helpers)]
+        found, new = [], roots
         while new:
             found += new
             new = [process for process, told in parents.items() if told and told[0] in new]
-        return [process for process in found if process == self.process.pid or not self._is_echo(process)]
+        return [process for process in found if process in roots or not self._is_echo(process)]
 
     def _is_echo(self, process):
         try:
@@ -191,12 +224,13 @@ class Subject:
         """Ends it, and waits until it has ended."""
         if self.process.stdin:
             self.process.stdin.close()
-        self.process.send_signal(signal.SIGTERM)
-        try:
-            self.process.wait(timeout=20)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
+        for process in (self.process, *self.helpers):
+            process.terminate()
+            try:
+                process.wait(timeout=20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
 
 
 class Makers:
@@ -240,11 +274,15 @@ class Makers:
         echo.stdout.close()
         return Subject(BARE, process, self.programs.echo, port)
 
-    def tollgate(self, url=None, folder=None):
+    def reduced(self, url=None):
+        """Tollgate with everything off that can be off."""
+        return self.tollgate(url, name=REDUCED, first=REDUCED_TOML)
+
+    def tollgate(self, url=None, folder=None, name=TOLLGATE, first=""):
         """Tollgate with everything on: keys, validation, policy, ledger. In a folder that it knows, it starts again."""
         folder = folder or self.folder()
         upstream = f"url = {json.dumps(url)}" if url else f"command = {json.dumps(self.programs.echo)}"
-        (folder / "tollgate.toml").write_text(TOLLGATE_TOML.format(upstream=upstream))
+        (folder / "tollgate.toml").write_text(first + TOLLGATE_TOML.format(upstream=upstream))
         port, key = free_port(), folder / ".tollgate/keys/client.key"
         role = [] if key.exists() else ["--role", "bench"]
         command = [self.programs.tollgate, *role, "serve", "--bind", f"127.0.0.1:{port}"]
@@ -255,7 +293,7 @@ class Makers:
                 raise FileNotFoundError(key)
             return {"Authorization": f"Bearer {secret}"}
 
-        subject = self._subject(TOLLGATE, command, folder, port, headers=authorization)
+        subject = self._subject(name, command, folder, port, headers=authorization)
         subject.folder = folder
         return subject
 
@@ -285,3 +323,50 @@ class Makers:
         listen = ["--transport", "http", "--host", "127.0.0.1", "--port", str(port)]
         command = [self.programs.fastmcp, "run", "mcp.json", *listen, "--no-banner", "--log-level", "ERROR"]
         return self._subject(FASTMCP, command, folder, port)
+
+    def contextforge(self, url=None):
+        """ContextForge, which knows servers on HTTP. What is on stdio stands behind the bridge that comes with it."""
+        folder, port, python = self.folder(), free_port(), pathlib.Path(self.programs.contextforge).parent / "python"
+        environment, helpers = {**os.environ, **CONTEXTFORGE_ENV}, []
+        quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        if not url:
+            bridge = free_port()
+            words = ["--stdio", self.programs.echo, "--expose-streamable-http", "--host", "127.0.0.1", "--port", str(bridge)]
+            command = [python, "-m", "mcpgateway.translate", *words, "--logLevel", "error"]
+            helpers.append(subprocess.Popen(command, cwd=folder, env=environment, **quiet))
+            url = f"http://127.0.0.1:{bridge}/mcp"
+        command = [self.programs.contextforge, "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
+        process = subprocess.Popen(command, cwd=folder, env=environment, **quiet)
+        subject = Subject(CONTEXTFORGE, process, self.programs.echo, port)
+        subject.helpers = helpers
+        try:
+            self._introduce(subject, python, environment, url)
+        except BaseException:
+            subject.stop()
+            raise
+        return subject
+
+    @staticmethod
+    def _introduce(subject, python, environment, url):
+        """Tells it of the echo server, and makes a server of its own of the tools."""
+        secret, who = environment["JWT_SECRET_KEY"], environment["PLATFORM_ADMIN_EMAIL"]
+        command = [python, "-m", "mcpgateway.utils.create_jwt_token", "--username", who, "--exp", "600", "--secret", secret]
+        token = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.split()[-1]
+        authorization = {"Authorization": f"Bearer {token}"}
+
+        def ask(path, body=None):
+            told = {**authorization, "Content-Type": "application/json"}
+            data = None if body is None else json.dumps(body).encode()
+            request = urllib.request.Request(f"http://127.0.0.1:{subject.port}{path}", data, told)
+            try:
+                with urllib.request.urlopen(request, timeout=60) as response:
+                    return json.load(response)
+            except urllib.error.HTTPError as error:
+                raise OSError(f"{path}: {error.code} {error.read()[:500]}") from error
+
+        subject.until(lambda: ask("/health"), CONTEXTFORGE_SECONDS_MAX)
+        gateway = {"name": "echo", "url": url, "transport": "STREAMABLEHTTP"}
+        subject.until(lambda: ask("/gateways", gateway), CONTEXTFORGE_SECONDS_MAX)
+        tools = [tool["id"] for tool in ask("/tools")]
+        server = ask("/servers", {"server": {"name": "echo", "associated_tools": tools}})
+        subject.path, subject.headers = f"/servers/{server['id']}/mcp", lambda: authorization

@@ -1,7 +1,7 @@
 //! Measures what the gate costs, as ratios from one run, on the disk that holds `--folder`; with `--policy` only what a
 //! decision costs, with `--redaction` only what redaction does, with `--shaping` only what shaping results does, with
 //! `--failure` only what protection from failures costs, with `--lowering` only what the tools of a request cost,
-//! with `--repair` only what reading arguments does, with `--streams` only what reading streamed replies does, with `--modes` only the two
+//! with `--federated` only what the tools of many MCP servers do, with `--repair` only what reading arguments does, with `--streams` only what reading streamed replies does, with `--modes` only the two
 //! modes of Responses. A terminal gets tables, a pipe JSON lines.
 //!
 //! ```text
@@ -11,6 +11,7 @@
 //! cargo run --release -p tollgate-bench -- --failure [--folder DIR]
 //! cargo run --release -p tollgate-bench -- --shaping
 //! cargo run --release -p tollgate-bench -- --lowering
+//! cargo run --release -p tollgate-bench -- --federated [--folder DIR]
 //! cargo run --release -p tollgate-bench -- --repair
 //! cargo run --release -p tollgate-bench -- --streams
 //! cargo run --release -p tollgate-bench -- --modes
@@ -21,6 +22,7 @@
 mod batch;
 mod disk;
 mod failure;
+mod federated;
 mod gate;
 mod group;
 mod lower;
@@ -45,7 +47,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut tollgate = None;
     let mut is_markdown = std::io::stdout().is_terminal();
     let (mut is_policy, mut page) = (false, None);
-    let mut is_failure_only = false;
+    let (mut is_failure_only, mut is_federated_only) = (false, false);
     let mut part: Option<fn() -> Vec<Row>> = None;
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
@@ -56,6 +58,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             "--policy" => is_policy = true,
             "--page" => page = Some(PathBuf::from(words.next().ok_or("--page takes a file")?)),
             "--failure" => is_failure_only = true,
+            "--federated" => is_federated_only = true,
             "--modes" => return told(&modes::measure()?, is_markdown),
             "--redaction" => part = Some(redact::measure),
             "--lowering" => part = Some(lower::measure),
@@ -71,6 +74,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     if is_failure_only {
         return told(&failures(&folder)?, is_markdown);
     }
+    if is_federated_only {
+        return told(&federated(&folder)?, is_markdown);
+    }
     if let Some(measure) = part {
         return told(&measure(), is_markdown);
     }
@@ -83,6 +89,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     rows.extend(modes::measure()?);
     rows.extend(calls(&folder, tollgate.as_deref())?);
     rows.extend(failures(&folder)?);
+    rows.extend(federated(&folder)?);
     told(&rows, is_markdown)
 }
 
@@ -114,22 +121,30 @@ fn told(rows: &[Row], is_markdown: bool) -> Result<(), Box<dyn Error>> {
 
 /// What protection from failures costs.
 fn failures(folder: &Path) -> Result<Vec<Row>, Box<dyn Error>> {
+    on_worker(folder, |path| async move { failure::measure(&path).await })
+}
+
+/// What the tools of many servers cost.
+fn federated(folder: &Path) -> Result<Vec<Row>, Box<dyn Error>> {
+    on_worker(folder, |path| async move { federated::measure(&path).await })
+}
+
+/// Figures on a worker of a runtime, where a server's calls come from, in a folder of their own.
+fn on_worker<F>(folder: &Path, measure: impl FnOnce(PathBuf) -> F) -> Result<Vec<Row>, Box<dyn Error>>
+where
+    F: Future<Output = Result<Vec<Row>, Box<dyn Error + Send + Sync>>> + Send + 'static,
+{
     let scratch = tempfile::tempdir_in(folder)?;
-    let path = scratch.path().to_owned();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    let on_worker = runtime.spawn(async move { failure::measure(&path).await });
-    Ok(runtime.block_on(on_worker)?.map_err(|why| why.to_string())?)
+    let figures = runtime.spawn(measure(scratch.path().to_owned()));
+    Ok(runtime.block_on(figures)?.map_err(|why| why.to_string())?)
 }
 
 /// What a call costs, in process and from the start of one.
 fn calls(folder: &Path, tollgate: Option<&str>) -> Result<Vec<Row>, Box<dyn Error>> {
-    let scratch = tempfile::tempdir_in(folder)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    // On a worker, where a server's calls come from.
-    let on_worker = runtime.spawn(gate::measure(scratch.path().to_owned()));
-    let mut rows = runtime.block_on(on_worker)?.map_err(|why| why.to_string())?;
+    let mut rows = on_worker(folder, gate::measure)?;
     if let Some(tollgate) = tollgate {
-        rows.extend(process::measure(tollgate, scratch.path())?);
+        rows.extend(process::measure(tollgate, tempfile::tempdir_in(folder)?.path())?);
     }
     Ok(rows)
 }

@@ -4,6 +4,7 @@
 //! ```text
 //! bench-echo          on standard input and output
 //! bench-echo --http   on a free port of 127.0.0.1; the first line of the output is its address
+//! bench-echo --many N      on standard input and output, with N tools, and one more for each call of `grow`
 //! bench-echo --bare PORT   on that port, in front of one whose input is its output and whose output is its input
 //! ```
 //!
@@ -53,6 +54,8 @@ struct Params<'a> {
     #[serde(borrow)]
     protocol_version: Option<&'a RawValue>,
     #[serde(borrow)]
+    name: Cow<'a, str>,
+    #[serde(borrow)]
     arguments: Arguments<'a>,
 }
 
@@ -66,7 +69,8 @@ struct Arguments<'a> {
 fn main() -> Result<(), Box<dyn Error>> {
     let mut words = std::env::args().skip(1);
     match words.next().as_deref() {
-        None => stdio(),
+        None => stdio(answer),
+        Some("--many") => many(words.next().unwrap_or_default().parse()?),
         Some("--http") => on_one_thread(http()),
         Some("--bare") => on_one_thread(bare(words.next().unwrap_or_default().parse()?)),
         Some(other) => Err(format!("no option is named `{other}`").into()),
@@ -92,7 +96,7 @@ fn answer(frame: &[u8]) -> Option<String> {
         "tools/list" => TOOLS.replace('\n', ""),
         "initialize" => {
             let version = params.protocol_version.map_or(r#""2025-06-18""#, RawValue::get);
-            let about = r#""capabilities":{"tools":{}},"serverInfo":{"name":"echo","version":"1"}"#;
+            let about = r#""capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"echo","version":"1"}"#;
             format!(r#"{{"protocolVersion":{version},{about}}}"#)
         }
         "ping" => "{}".to_owned(),
@@ -104,7 +108,30 @@ fn answer(frame: &[u8]) -> Option<String> {
     Some(format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#))
 }
 
-fn stdio() -> Result<(), Box<dyn Error>> {
+/// A server of so many tools, which grows when it is told to.
+fn many(mut count: usize) -> Result<(), Box<dyn Error>> {
+    let answer = move |frame: &[u8]| {
+        let message: Message<'_> = serde_json::from_slice(frame).ok()?;
+        let id = message.id?.get();
+        match (&*message.method, &*message.params.name) {
+            ("tools/list", _) => {
+                let about = r#""description":"Gives the text back.","inputSchema":{"type":"object","properties":{"text":{"type":"string"}},"required":["text"]}"#;
+                let tools: Vec<String> = (0..count).map(|n| format!(r#"{{"name":"tool_{n}",{about}}}"#)).collect();
+                let grow = r#"{"name":"grow","inputSchema":{"type":"object"}}"#;
+                Some(format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"tools":[{grow},{}]}}}}"#, tools.join(",")))
+            }
+            ("tools/call", "grow") => {
+                count += 1;
+                let told = r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#;
+                Some(format!("{told}\n{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{{\"content\":[]}}}}"))
+            }
+            _ => answer(frame),
+        }
+    };
+    stdio(answer)
+}
+
+fn stdio(mut answer: impl FnMut(&[u8]) -> Option<String>) -> Result<(), Box<dyn Error>> {
     let (mut input, mut output) = (io::stdin().lock(), io::stdout());
     let mut line = Vec::new();
     while input.read_until(b'\n', &mut line)? > 0 {

@@ -330,7 +330,12 @@ impl Door for Gate {
             if let Some(supply) = self.inner.supply() {
                 supply.bring_all().await;
             }
-            admit::listed(&self.inner, caller, kind)
+            let mut listed = admit::listed(&self.inner, caller, kind);
+            if kind == CallKind::Resource {
+                listed.extend(admit::members(&self.inner, caller).await);
+                listed.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+            }
+            listed
         }
         .boxed()
     }

@@ -94,7 +94,7 @@ pub(crate) struct App {
     pub(crate) gate: Gate,
     pub(crate) endpoint: Endpoint,
     pub(crate) streams: Arc<Streams>,
-    /// What is served at `/mcp/NAME`.
+    /// What is served at `/mcp/NAME`, `/mcp/NAME/ws` and `/sse/NAME`.
     pub(crate) sets: BTreeMap<String, Set>,
     pub(crate) operator: Operator,
     /// Whose signed answers are taken.
@@ -119,9 +119,10 @@ pub(crate) struct App {
     conversations: Arc<Semaphore>,
 }
 
-/// What MCP clients reach at one path. A conversation is of the path where it began.
+/// What MCP clients reach of a part of the house. A conversation is of the part where it began.
 pub(crate) struct Set {
     pub(crate) door: Arc<dyn Door>,
+    pub(crate) patient_door: Arc<dyn Door>,
     pub(crate) endpoint: Endpoint,
 }
 
@@ -163,10 +164,10 @@ pub fn router(house: &Tollgate, address: SocketAddr, options: ServeOptions) -> S
     let door = options.door.clone().unwrap_or_else(|| house.door());
     let metered = Metered::new(door, Arc::clone(&metrics), house.clock());
     let in_flight = Arc::new(Semaphore::new(IN_FLIGHT_MAX));
-    let patient_door = Arc::new(metered.waiting_for(&in_flight));
+    let patient_door: Arc<dyn Door> = Arc::new(metered.waiting_for(&in_flight));
     let door: Arc<dyn Door> = Arc::new(metered);
     let app = Arc::new(App {
-        sets: sets(house, &door, &options),
+        sets: sets(house, &door, &patient_door, &options),
         patient_door,
         door,
         gate: house.gate().clone(),
@@ -202,6 +203,8 @@ fn routes(app: &Arc<App>) -> Router {
         .route("/sse", get(mcp::stream::open))
         .route("/messages", post(mcp::stream::post))
         .route("/mcp/{set}", post(mcp::post).delete(mcp::delete))
+        .route("/mcp/{set}/ws", get(mcp::socket::open))
+        .route("/sse/{set}", get(mcp::stream::open))
         .route("/api/v1/calls", post(rest::call))
         .route("/api/v1/tools", get(rest::tools))
         .route("/api/v1/attempts/{id}/undo", post(rest::undo))
@@ -232,10 +235,16 @@ fn routes(app: &Arc<App>) -> Router {
         .with_state(Arc::clone(app))
 }
 
-fn sets(house: &Tollgate, door: &Arc<dyn Door>, options: &ServeOptions) -> BTreeMap<String, Set> {
+fn sets(
+    house: &Tollgate,
+    door: &Arc<dyn Door>,
+    patient_door: &Arc<dyn Door>,
+    options: &ServeOptions,
+) -> BTreeMap<String, Set> {
     let of = |name: &str| {
-        let view = house.view(name, Arc::clone(door))?;
-        Some((name.to_owned(), Set { door: Arc::new(view), endpoint: options.endpoint(name) }))
+        let view = |door: &Arc<dyn Door>| Some(Arc::new(house.view(name, Arc::clone(door))?) as Arc<dyn Door>);
+        let (door, patient_door) = (view(door)?, view(patient_door)?);
+        Some((name.to_owned(), Set { door, patient_door, endpoint: options.endpoint(name) }))
     };
     house.sets().filter_map(of).collect()
 }

@@ -21,7 +21,7 @@ use tollgate::mcp::http::Endpoint;
 use tollgate::mcp::http::{Reply, Run, SESSION_ID};
 use tollgate::{Caller, Door, Surface};
 
-use crate::app::App;
+use crate::app::{App, Set};
 use crate::entrance::Holder;
 use crate::limits::{KEEP_ALIVE, STREAM_QUEUE_MAX, UNREAD_TIMEOUT};
 use crate::problem::Problem;
@@ -60,10 +60,12 @@ pub(crate) async fn delete(
 
 /// What is behind a path.
 fn reached(app: &App, set: Option<Path<String>>) -> Result<(&Arc<dyn Door>, &Endpoint), Problem> {
-    let Some(Path(name)) = set else { return Ok((&app.door, &app.endpoint)) };
-    let set =
-        app.sets.get(&name).ok_or_else(|| Problem::not_found("no set has this name").with_hint("docs/sets.md"))?;
-    Ok((&set.door, &set.endpoint))
+    let set = set.map(|name| found(app, name)).transpose()?;
+    Ok(set.map_or((&app.door, &app.endpoint), |set| (&set.door, &set.endpoint)))
+}
+
+fn found(app: &App, Path(name): Path<String>) -> Result<&Set, Problem> {
+    app.sets.get(&name).ok_or_else(|| Problem::not_found("no set has this name").with_hint("docs/sets.md"))
 }
 
 async fn answer(app: &Arc<App>, door: &Arc<dyn Door>, holder: &Holder, run: Run) -> Result<Response, Problem> {

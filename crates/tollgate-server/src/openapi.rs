@@ -85,6 +85,7 @@ fn call_paths() -> Value {
 
 /// The other ways for MCP, which no HTTP client takes by itself.
 fn conversation_paths() -> Value {
+    let set = json!({ "name": "set", "in": "path", "required": true, "schema": { "type": "string" } });
     json!({
         "/mcp/ws": { "get": {
             "summary": "The Model Context Protocol over a WebSocket; the subprotocol is `mcp`",
@@ -93,6 +94,16 @@ fn conversation_paths() -> Value {
         "/sse": { "get": {
             "summary": "The Model Context Protocol of 2024-11-05: what the client is told. The first event names where it speaks",
             "responses": responses(&json!({ "type": "object" }), &["400", "401", "403", "429"]),
+        } },
+        "/mcp/{set}/ws": { "get": {
+            "summary": "A WebSocket to a part of the house, `[sets.NAME]`",
+            "parameters": [set],
+            "responses": responses(&json!({ "type": "object" }), &["400", "401", "403", "404", "429"]),
+        } },
+        "/sse/{set}": { "get": {
+            "summary": "A stream of a part of the house, `[sets.NAME]`",
+            "parameters": [set],
+            "responses": responses(&json!({ "type": "object" }), &["400", "401", "403", "404", "429"]),
         } },
         "/messages": { "post": {
             "summary": "What the client of a stream says",

@@ -1,4 +1,4 @@
-//! The built-in tools, and programs and HTTP requests as tools.
+//! The built-in tools, programs and HTTP requests as tools, and files and schemas as resources.
 //!
 //! One file a tool, in a folder by category. A tool is handed its arguments and a [`Cx`](tollgate_types::Cx); it knows
 //! neither the gate nor another tool. What runs is always the same as what was checked and previewed.
@@ -19,12 +19,14 @@ mod data {
     pub(crate) mod list_tables;
     pub(crate) mod postgres;
     pub(crate) mod query_database;
+    pub(crate) mod schemas;
     mod sqlite;
 }
 mod environment {
     mod atomic;
     mod change;
     pub(crate) mod edit_file;
+    pub(crate) mod files;
     mod image;
     mod lines;
     pub(crate) mod list_files;
@@ -38,6 +40,7 @@ mod environment {
     pub(crate) mod write_file;
 }
 mod fingerprint;
+mod follow;
 mod http;
 mod information {
     mod charset;
@@ -52,12 +55,16 @@ mod information {
 }
 pub mod native;
 mod program;
+mod resource;
 mod template;
 mod text;
 mod typed;
 
 pub use data::databases::Database;
 pub use data::postgres::{Postgres, PostgresError};
+pub use data::schemas::schema_resources;
+pub use environment::files::{FileGlobs, file_resources};
+pub use follow::Followed;
 pub use http::{HeaderValue, HttpSpec, HttpTool, HttpToolError};
 pub use information::engine::{SearchConfig, SearchError, SearchKind};
 pub use program::{ProgramTool, ProgramToolError, program_files};

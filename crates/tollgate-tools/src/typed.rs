@@ -61,8 +61,13 @@ impl Run {
 
     /// Waits for what asks `stop` by itself.
     pub(crate) fn block_on<T>(&self, what: impl Future<Output = T>) -> T {
-        tokio::runtime::Handle::current().block_on(what)
+        block_on(what)
     }
+}
+
+/// Waits on a thread that may.
+pub(crate) fn block_on<T>(what: impl Future<Output = T>) -> T {
+    tokio::runtime::Handle::current().block_on(what)
 }
 
 /// Whether a run must end: its asker went away, or its time is up.
@@ -120,6 +125,31 @@ impl Stop {
     }
 }
 
+/// Does one run on a thread that may block.
+pub(crate) async fn on_thread<T: Send + 'static>(
+    cx: Cx,
+    work: impl FnOnce(&Run) -> Result<T, ToolError> + Send + 'static,
+) -> Result<T, ToolError> {
+    let run = Run { stop: Stop::new(&cx), cx };
+    stoppable(&run.stop.clone(), move || work(&run)).await
+}
+
+/// The same of work that is no run. Dropping the future stops it where it asks.
+pub(crate) async fn stoppable<T: Send + 'static>(
+    stop: &Stop,
+    work: impl FnOnce() -> Result<T, ToolError> + Send + 'static,
+) -> Result<T, ToolError> {
+    let _stops_when_dropped = stop.cancellation.clone().drop_guard();
+    stop.check()?;
+    match tokio::task::spawn_blocking(work).await {
+        Ok(result) => result,
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            Err(_) => Err(ToolError::with_code(Code::Cancelled, "the process is shutting down")),
+        },
+    }
+}
+
 /// The annotations of a tool that only looks.
 pub(crate) const READS: Annotations =
     Annotations { read_only: Some(true), destructive: Some(false), idempotent: Some(true), open_world: Some(false) };
@@ -172,24 +202,14 @@ impl<T: Typed> Tool for Adapter<T> {
         Box::pin(async move {
             let args = parse::<T>(&arguments)?;
             drop(arguments);
-            let stop = Stop::new(&cx);
-            let _stops_when_dropped = stop.cancellation.clone().drop_guard();
-            let task = tokio::task::spawn_blocking(move || {
-                let run = Run { cx, stop };
-                run.stop.check()?;
-                let (text, output) = tool.run(args, &run)?;
+            on_thread(cx, move |run| {
+                let (text, output) = tool.run(args, run)?;
                 let structured = serde_json::to_value(output).map_err(|error| {
                     ToolError::with_code(Code::Internal, format!("no JSON for the result: {error}"))
                 })?;
                 Ok(ToolOutput::text_and_structured(text, structured))
-            });
-            match task.await {
-                Ok(result) => result,
-                Err(error) => match error.try_into_panic() {
-                    Ok(panic) => std::panic::resume_unwind(panic),
-                    Err(_) => Err(ToolError::with_code(Code::Cancelled, "the process is shutting down")),
-                },
-            }
+            })
+            .await
         })
     }
 }

@@ -45,8 +45,8 @@ pub use output::{
 };
 pub use peer::{APPROVAL_QUESTION, GoesOn, LogLevel, LogMessage, Peer, PeerError, PeerQuestion};
 pub use port::{
-    ApprovalAnswer, ApprovalChannel, ApprovalQuestion, BoxFuture, Clock, Cx, Door, Progress, ProgressUpdate, Summarize,
-    Supply, Tool, Workspace,
+    ApprovalAnswer, ApprovalChannel, ApprovalQuestion, BoxFuture, Clock, Cx, Door, Member, Progress, ProgressUpdate,
+    Summarize, Supply, Tool, Workspace,
 };
 pub use quota::{QuotaStore, Rate, Turn};
 pub use raw::Raw;

@@ -133,6 +133,14 @@ pub const DATABASE_ANSWER_BYTES_MAX: usize = 4 * 1024 * 1024;
 pub const DATABASE_LOCK_TIMEOUT_MS: u64 = 5_000;
 /// Tables that one listing shows.
 pub const TABLES_LISTED_MAX: usize = 500;
+/// Tables that the schema of a database describes.
+pub const TABLES_DESCRIBED_MAX: usize = 200;
+/// Files of the workspace that are listed as resources.
+pub const FILES_LISTED_MAX: usize = 5_000;
+/// How long looking for them may take.
+pub const FILES_LISTED_TIMEOUT_MS: u64 = 5_000;
+/// A file of the workspace as a resource.
+pub const FILE_RESOURCE_BYTES_MAX: u64 = 8 * 1024 * 1024;
 /// How often a model server is asked again where nothing else is configured.
 pub const MODEL_RETRIES: u32 = 2;
 /// How often it may be asked again.

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::{
     ApprovalId, AttemptId, BeforeImages, Call, CallKind, Caller, CancellationToken, ClientCapabilities, Code,
-    ErrorObject, HandedKey, ObservedCall, Outcome, Peer, Permission, Risk, ToolDefinition, ToolError, ToolOutput,
+    ErrorObject, HandedKey, ObservedCall, Outcome, Peer, Permission, Raw, Risk, ToolDefinition, ToolError, ToolOutput,
     TraceContext,
 };
 
@@ -68,11 +68,29 @@ pub trait Tool: Send + Sync {
         None
     }
 
+    /// What there is of a template now, such as the files of a folder, as far as it can say. Each is listed to whom both it
+    /// and the template may be shown, and read under its own name.
+    fn members<'a>(&'a self, workspace: &'a Arc<Workspace>) -> BoxFuture<'a, Vec<Member>> {
+        let _ = workspace;
+        Box::pin(std::future::ready(Vec::new()))
+    }
+
     /// Runs. Only the gate calls this, with arguments that were validated, judged and cleared.
     ///
     /// # Errors
     /// What went wrong, as the model should read it.
     fn call(&self, arguments: Value, cx: Cx) -> BoxFuture<'_, Result<ToolOutput, ToolError>>;
+}
+
+/// One of what there is of a template.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Member {
+    /// Its URI.
+    pub uri: String,
+    /// Its name for people.
+    pub name: String,
+    /// What a list says of it beside its URI: an object, with the name in it.
+    pub listing: Raw,
 }
 
 /// Brings tools into the gate that are not there from the start, such as those of servers that are started when somebody

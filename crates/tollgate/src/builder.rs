@@ -131,7 +131,7 @@ impl Builder {
         let (mut warnings, heads) = (Vec::new(), ledger.checkpoints());
         let anchors = Anchors::start(&self.loaded, &heads, &self.clock, &redactor, &mut warnings).await?;
         let Offer { tools, overlays, read_only, sets } =
-            offer(&self.loaded, self.tools, desk.as_ref(), &redactor, &mut warnings).await?;
+            offer(&self.loaded, self.tools, desk.as_ref(), &self.clock, &redactor, &mut warnings).await?;
         let policy = read_policy(&self.loaded, &self.roles, Reading::First).await?;
         let webhook = webhook::configured(&self.loaded, &store, &self.clock, &redactor, &mut warnings).await?;
         let gate = GateBuilder {
@@ -221,13 +221,22 @@ async fn offer(
     loaded: &Arc<Loaded>,
     mut tools: Vec<Arc<dyn Tool>>,
     desk: Option<&own::Desk>,
+    clock: &Arc<dyn Clock>,
     redactor: &Redactor,
     warnings: &mut Vec<String>,
 ) -> Result<Offer, Error> {
     let sets = Arc::new(loaded.sets()?);
     if let Some(desk) = desk {
         tools.extend(desk.tools(&sets));
-        tools.extend(tollgate_tools::base(data::options(loaded, redactor, warnings).await?));
+        let options = data::options(loaded, redactor, warnings).await?;
+        let followed = Arc::default();
+        if loaded.config.resources.get_ref().schemas {
+            tools.extend(tollgate_tools::schema_resources(&options.databases, clock, &followed));
+        }
+        tools.extend(tollgate_tools::base(options));
+        tools.extend(
+            loaded.file_globs()?.map(|globs| tollgate_tools::file_resources(globs, Arc::clone(clock), followed)),
+        );
         tools.push(tollgate_tools::restore_file());
     }
     tools.extend(loaded.prompts()?.into_iter().map(|prompt| Arc::new(prompt) as Arc<dyn Tool>));

@@ -4,7 +4,7 @@ use globset::{Glob, GlobMatcher};
 use serde_json::Value;
 use std::sync::Arc;
 
-use tollgate_types::{BoxFuture, Cx, Tool, ToolDefinition, ToolError, ToolOutput};
+use tollgate_types::{BoxFuture, Cx, Member, Tool, ToolDefinition, ToolError, ToolOutput, Workspace};
 use toml::Spanned;
 
 use crate::config::{ConfigError, Loaded};
@@ -106,6 +106,10 @@ impl Tool for Overlaid {
 
     fn preview(&self, arguments: &Value, cx: &Cx) -> Option<String> {
         self.tool.preview(arguments, cx)
+    }
+
+    fn members<'a>(&'a self, workspace: &'a Arc<Workspace>) -> BoxFuture<'a, Vec<Member>> {
+        self.tool.members(workspace)
     }
 
     fn call(&self, arguments: Value, cx: Cx) -> BoxFuture<'_, Result<ToolOutput, ToolError>> {

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use tollgate_catalog::unknown_tool;
 use tollgate_policy::{Decision, Policy};
-use tollgate_types::{CallKind, Caller, Code, ToolDefinition, visible};
+use tollgate_types::{CallKind, Caller, Code, Member, ToolDefinition, visible};
 
 use super::Stop;
 use super::find::Found;
@@ -80,6 +80,30 @@ pub(crate) fn listed(gate: &Inner, caller: &Caller, kind: CallKind) -> Vec<Arc<T
         .filter(|entry| is_allowed(gate.decide_listing(&policy, caller, &entry.definition).effect))
         .map(|entry| Arc::clone(&entry.definition))
         .collect()
+}
+
+/// What the templates that this caller may use have now, as far as it may use that too: resources that stand in no catalog.
+/// Listed means allowed here too, for `find` asks for the same two names.
+pub(crate) async fn members(gate: &Inner, caller: &Caller) -> Vec<Arc<ToolDefinition>> {
+    let mut found = Vec::new();
+    for template in listed(gate, caller, CallKind::Template) {
+        let (Some(executor), Some((group, _))) = (gate.executors.get(&template.name), template.name.split_once('/'))
+        else {
+            continue;
+        };
+        for Member { uri, name: description, listing } in executor.tool.members(&gate.workspace).await {
+            let name = format!("{group}/{uri}");
+            if gate.catalog.has(&name) {
+                continue;
+            }
+            let (kind, listing) = (CallKind::Resource, Some(listing));
+            let known = ToolDefinition { name, kind, description, listing, ..(*template).clone() };
+            if is_allowed(gate.decide_listing(&gate.policy.now(), caller, &known).effect) {
+                found.push(Arc::new(known));
+            }
+        }
+    }
+    found
 }
 
 /// The one text for a tool that does not exist and for one that this caller may not see.

@@ -20,6 +20,8 @@ const PAGE_MAX: usize = 1_000;
 const OWN_MEMBERS: [&str; 5] = ["resultType", "_meta", "ttlMs", "cacheScope", "io.modelcontextprotocol/serverInfo"];
 const RESOURCE_NOT_FOUND: i64 = -32002;
 const INVALID_PARAMS: i64 = -32602;
+/// What resources of the house say of what is not there.
+const NOT_FOUND: &str = "NOT_FOUND";
 
 /// One page of a list.
 #[derive(Debug)]
@@ -202,7 +204,8 @@ fn failure(error: &ErrorObject, kind: CallKind, revision: Revision, name: &str) 
     let upstream = error.tool_code.as_deref().and_then(|code| code.strip_prefix("RPC_")?.parse::<i64>().ok());
     let is_resource = matches!(kind, CallKind::Resource | CallKind::Subscription);
     let is_missing = error.error == Code::UnknownTool || upstream == Some(RESOURCE_NOT_FOUND);
-    if is_resource && (is_missing || upstream == Some(INVALID_PARAMS)) {
+    let is_gone = error.tool_code.as_deref() == Some(NOT_FOUND);
+    if is_resource && (is_missing || is_gone || upstream == Some(INVALID_PARAMS)) {
         let uri = wire_name::resource_uri(name).unwrap_or_else(|| name.to_owned());
         return RpcError::resource_not_found(&uri, revision.is_stateless());
     }

@@ -20,7 +20,7 @@ const NAME_CHARS_SHOWN: usize = 128;
 const HASH_CHARS: usize = 64;
 
 /// A tool that can be used.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 pub(super) struct Known {
     pub(super) definition: ToolDefinition,
     /// The server's own name for it.

@@ -1,12 +1,12 @@
-//! `/mcp/ws`: the conversation of stdio over a WebSocket, one message of the protocol in one text message. The specification
+//! `/mcp/ws` and `/mcp/{set}/ws`: the conversation of stdio over a WebSocket, one message of the protocol in one text message. The specification
 //! does not know it; SDKs do, and name the subprotocol `mcp`.
 
 use std::sync::Arc;
 
 use axum::Extension;
-use axum::extract::State;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade, close_code};
+use axum::extract::{Path, State};
 use axum::response::Response;
 use futures_util::{Sink, SinkExt, Stream, StreamExt};
 use tokio::sync::mpsc;
@@ -29,13 +29,14 @@ type Goodbye = (u16, &'static str);
 pub(crate) async fn open(
     State(app): State<Arc<App>>,
     Extension(holder): Extension<Holder>,
+    set: Option<Path<String>>,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Result<Response, Problem> {
     let upgrade = upgrade.map_err(|rejection| {
         Problem::bad_request(format!("this opens no WebSocket: {}", rejection.body_text()))
             .with_hint("connect to ws://…/mcp/ws; over plain HTTP the endpoint is /mcp")
     })?;
-    let talk = Talk::begin(&app, &holder)?;
+    let talk = Talk::begin(&app, &holder, set)?;
     let tasks = app.tasks.clone();
     Ok(upgrade
         .protocols([SUBPROTOCOL])

@@ -1,4 +1,4 @@
-//! The transport of 2024-11-05: `/sse` is the stream of what the client is told and names where it speaks, `/messages`. A
+//! The transport of 2024-11-05: `/sse` or `/sse/{set}` is the stream of what the client is told and names where it speaks, `/messages`. A
 //! stream's name is no credential: it counts only together with the key that opened it.
 
 use std::collections::HashMap;
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use axum::Extension;
 use axum::body::Body;
-use axum::extract::State;
+use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use tokio::sync::mpsc;
@@ -25,13 +25,14 @@ const SESSION: &str = "sessionId";
 pub(crate) async fn open(
     State(app): State<Arc<App>>,
     Extension(holder): Extension<Holder>,
+    set: Option<Path<String>>,
     uri: Uri,
 ) -> Result<Response, Problem> {
     if uri.query().is_some() {
         // Elsewhere a query chose what was to be started.
         return Err(Problem::bad_request("`/sse` takes no parameters").with_hint("ask for `/sse` alone"));
     }
-    let Talk { session, to, from } = Talk::begin(&app, &holder)?;
+    let Talk { session, to, from } = Talk::begin(&app, &holder, set)?;
     let first = format!("event: endpoint\ndata: /messages?{SESSION}={session}\n\n");
     let open = app.streams.open(session, holder.name(), to);
     Ok(sse::response_after(vec![first.into()], from, open))

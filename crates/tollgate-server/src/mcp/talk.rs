@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use axum::extract::Path;
 use tokio::sync::mpsc;
 use tollgate::Surface;
 use tollgate::mcp::http::fresh_id;
@@ -23,14 +24,16 @@ pub(super) struct Talk {
 }
 
 impl Talk {
-    /// Begins one with whoever was let in.
-    pub(super) fn begin(app: &Arc<App>, holder: &Holder) -> Result<Self, Problem> {
+    /// Begins one with whoever was let in, with the whole house or with a set of it.
+    pub(super) fn begin(app: &Arc<App>, holder: &Holder, set: Option<Path<String>>) -> Result<Self, Problem> {
+        let set = set.map(|name| super::found(app, name)).transpose()?;
+        let (door, endpoint) = set.map_or((&app.patient_door, &app.endpoint), |set| (&set.patient_door, &set.endpoint));
         let place = app.conversation()?;
         let session = fresh_id().ok_or_else(|| Problem::unavailable("the system gives no random numbers"))?;
         let caller = holder.caller(Surface::McpHttp).with_session(&*session);
         let (to, input) = mpsc::channel(STREAM_QUEUE_MAX);
         let (out, from) = mpsc::channel(STREAM_QUEUE_MAX);
-        let (endpoint, door) = (app.endpoint.clone(), Arc::clone(&app.patient_door));
+        let (endpoint, door) = (endpoint.clone(), Arc::clone(door));
         let (stop, cut) = (app.stop.clone(), app.cut.clone());
         app.tasks.spawn(async move {
             let _place = place;

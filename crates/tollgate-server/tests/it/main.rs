@@ -5,6 +5,7 @@
 mod answers;
 mod asking;
 mod entrance;
+mod faithful;
 mod hidden;
 mod mcp;
 mod rest;

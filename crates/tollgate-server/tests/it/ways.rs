@@ -12,7 +12,7 @@ use tollgate_server::keys::{self, KeyKind};
 use tollgate_testkit::RecordingDoor;
 
 use crate::world::{World, door, read};
-use client::{Told, Way, Ways};
+use client::{Socket, Stream, Told, Way, Ways};
 
 /// Longer than any test may take: it turns a hang into a failure.
 const NEVER: Duration = Duration::from_secs(60);
@@ -243,6 +243,37 @@ async fn nobody_comes_in_by_a_side_door() {
     let (status, problem) = read(world.client(Method::GET, "/mcp/ws").send().await.unwrap()).await;
     assert_eq!((status, &problem["error"]), (400, &json!("bad_request")), "{problem}");
     assert!(problem["hint"].as_str().unwrap().contains("/mcp/ws"));
+    world.end().await;
+}
+
+/// What `/mcp/NAME` has is what `/mcp/NAME/ws` and `/sse/NAME` have.
+#[tokio::test]
+async fn a_set_is_the_same_by_every_way() {
+    let config = "[sets.sums]\ntools = [\"calc*\"]\nprompts = [\"prompts/greet\"]\nbind = { \"prompts/*\" = { who = \"北京\" } }\n\
+                  [prompts.greet]\ndescription = \"d\"\ntemplate = \"hello {{ who }}\"\narguments = [{ name = \"who\" }]\n\
+                  [prompts.other]\ndescription = \"d\"\ntemplate = \"t\"\n";
+    let world = World::configured(config).await;
+    let clients =
+        [Way::Socket(Socket::open(&world, "/mcp/sums/ws").await), Way::Stream(Stream::open(&world, "/sse/sums").await)];
+    for mut client in clients {
+        client.ask(&initialize("0")).await;
+        let listed = client.ask(&request("1", "tools/list", &json!({}))).await.result;
+        let names: Vec<_> = listed["tools"].as_array().unwrap().iter().map(|tool| &tool["name"]).collect();
+        assert_eq!(names, ["calculate", "read_result"]);
+        let listed = client.ask(&request("2", "prompts/list", &json!({}))).await.result;
+        assert_eq!(listed["prompts"], json!([{ "name": "greet", "description": "d", "arguments": [] }]));
+        let got = client.ask(&request("3", "prompts/get", &json!({ "name": "greet" }))).await.result;
+        assert_eq!(got["messages"][0]["content"]["text"], "hello 北京", "what is bound is put in");
+        let bound = json!({ "name": "greet", "arguments": { "who": "me" } });
+        assert_eq!(client.ask(&request("4", "prompts/get", &bound)).await.code, Some(-32602));
+        let other = client.ask(&request("5", "tools/call", &json!({ "name": "list_files", "arguments": {} }))).await;
+        assert_eq!(other.result["structuredContent"]["error"], "unknown_tool");
+    }
+    let (status, problem) = read(world.client(Method::GET, "/sse/none").send().await.unwrap()).await;
+    assert_eq!((status, &problem["message"]), (404, &json!("no set has this name")));
+    for path in ["/sse/sums", "/mcp/sums/ws"] {
+        assert_eq!(world.bare(Method::GET, path).send().await.unwrap().status(), 401, "{path}");
+    }
     world.end().await;
 }
 

@@ -170,7 +170,7 @@ impl Typed for DescribeTable {
     fn run(&self, args: Args, run: &Run) -> Result<(String, Output), ToolError> {
         let output = match self.databases.get(&args.database)? {
             Database::Sqlite(path) => sqlite::describe(&args.database, path, &args.table, &run.stop)?,
-            Database::Postgres(postgres) => postgres::describe(&args.database, postgres, &args.table, run)?,
+            Database::Postgres(postgres) => postgres::describe(&args.database, postgres, &args.table, &run.stop)?,
         };
         Ok((shown(&output), output))
     }

@@ -126,7 +126,7 @@ impl Typed for ListTables {
     fn run(&self, args: Args, run: &Run) -> Result<(String, Output), ToolError> {
         let Listing { tables, more } = match self.databases.get(&args.database)? {
             Database::Sqlite(path) => sqlite::list(&args.database, path, &args.matching, &run.stop)?,
-            Database::Postgres(postgres) => postgres::list(&args.database, postgres, &args.matching, run)?,
+            Database::Postgres(postgres) => postgres::list(&args.database, postgres, &args.matching, &run.stop)?,
         };
         let output = Output { tables, more };
         Ok((shown(&output, &args), output))

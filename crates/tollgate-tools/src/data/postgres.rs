@@ -17,11 +17,11 @@ use tokio_postgres::tls::NoTls;
 use tokio_postgres::{CancelToken, Client, Transaction};
 use tollgate_types::{ToolError, limits};
 
-use crate::typed::{Run, Stop};
+use crate::typed::{Stop, block_on};
 use explain::{broken, unreachable, unusable};
 
 pub use address::{Postgres, PostgresError};
-pub(super) use schema::{describe, list};
+pub(super) use schema::{describe, describe_all, list};
 pub(super) use select::select;
 
 /// For telling the server that a statement is no longer wanted, and for taking leave of it.
@@ -66,24 +66,24 @@ impl Session {
 fn attend<T>(
     name: &str,
     postgres: &Postgres,
-    run: &Run,
+    stop: &Stop,
     work: impl AsyncFnOnce(&mut Session) -> Result<T, ToolError>,
 ) -> Result<T, ToolError> {
-    run.block_on(async {
+    block_on(async {
         let (client, mut wire, is_superuser) = tokio::select! {
             connected = connect(name, postgres) => connected?,
-            why = run.stop.ended() => return Err(why),
+            why = stop.ended() => return Err(why),
         };
         let token = client.cancel_token();
-        let mut session = Session { client, name: name.to_owned(), stop: run.stop.clone(), is_superuser };
+        let mut session = Session { client, name: name.to_owned(), stop: stop.clone(), is_superuser };
         let done = tokio::select! {
             biased;
             done = work(&mut session) => done,
             ended = &mut wire => Err(match ended {
-                Err(error) => broken(name, &error, &run.stop),
+                Err(error) => broken(name, &error, stop),
                 Ok(()) => unreachable(name, "the server ended the connection"),
             }),
-            why = run.stop.ended() => {
+            why = stop.ended() => {
                 // The server goes on with a statement whose asker is gone, unless it is told.
                 let _ = tokio::time::timeout(PARTING, cancel(&token, postgres)).await;
                 return Err(why);

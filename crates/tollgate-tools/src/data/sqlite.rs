@@ -16,7 +16,7 @@ use tollgate_types::ToolError;
 use crate::text::{nearest, ticked};
 use crate::typed::Stop;
 
-pub(super) use schema::{describe, list};
+pub(super) use schema::{describe, describe_all, list};
 pub(super) use select::select;
 
 const SQL_BYTES_MAX: i32 = 100_000;

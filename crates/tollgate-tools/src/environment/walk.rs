@@ -74,7 +74,7 @@ impl Glob {
         Ok(Self { matcher: matcher.compile_matcher(), is_path: glob.contains('/') })
     }
 
-    fn fits(&self, name: &OsStr, below: &str) -> bool {
+    pub(crate) fn fits(&self, name: &OsStr, below: &str) -> bool {
         if self.is_path { self.matcher.is_match(below) } else { self.matcher.is_match(name) }
     }
 }

@@ -3,14 +3,15 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use tollgate_tools::{BaseOptions, Database, Postgres};
-use tollgate_types::{Code, Secret, ToolError};
+use tollgate_types::{CallKind, Clock, Code, Cx, Secret, ToolError};
 
 use crate::server::{PASSWORD, Server};
-use crate::support::House;
+use crate::support::{House, Ticking};
 
 const SCHEMA: &str = r#"
     CREATE TABLE products (
@@ -415,4 +416,39 @@ async fn tables_are_listed_and_described() {
         house.value("describe_table", json!({"database": "shop", "table": "other.twin"})).await["columns"],
         json!([])
     );
+}
+
+#[tokio::test]
+async fn a_schema_is_a_resource_whole_and_by_table() {
+    let server = Server::start(SCHEMA).await;
+    let databases = BTreeMap::from([("shop".to_owned(), Database::Postgres(Box::new(server.socket("reader"))))]);
+    let clock: Arc<dyn Clock> = Arc::new(Ticking::default());
+    let [whole, table] = &tollgate_tools::schema_resources(&databases, &clock, &Arc::default())[..] else {
+        panic!("one of each is expected")
+    };
+    let names = [whole, table].map(|tool| tool.definition().name);
+    assert_eq!(names, ["resources/postgres://shop/schema", "resources/postgres://shop/{table}/schema"]);
+    let house = House::new();
+    let ask = async |kind: CallKind, arguments: Value| {
+        let tool = if arguments["uri"] == "postgres://shop/schema" { whole } else { table };
+        tool.call(arguments, Cx { kind, ..house.cx.clone() }).await
+    };
+    let read = async |uri: &str| {
+        let output = ask(CallKind::Resource, json!({ "uri": uri })).await?;
+        let text = output.structured.unwrap()["contents"][0]["text"].as_str().unwrap().to_owned();
+        Ok::<Value, ToolError>(serde_json::from_str(&text).unwrap())
+    };
+    let said = read("postgres://shop/schema").await.unwrap();
+    let tables = said["tables"].as_array().unwrap();
+    let has = |name: &str| tables.iter().find(|table| table["name"] == name);
+    assert_eq!(has("products").unwrap()["columns"][2]["comment"], "库存");
+    assert!(has("订单 \"b\"").is_some() && has("hidden").is_none(), "what may not be read is not there: {said}");
+    assert_eq!(read("postgres://shop/public.products/schema").await.unwrap()["primary_key"], json!(["sku"]));
+    for other in ["products", "sales.hidden", "PUBLIC.products", "none"] {
+        let error = read(&format!("postgres://shop/{other}/schema")).await.unwrap_err();
+        assert_eq!(error.tool_code.as_deref(), Some("NOT_FOUND"), "{other}");
+    }
+    let begun = json!({ "argument": { "name": "table", "value": "sales." } });
+    let completed = ask(CallKind::Completion, begun).await.unwrap().structured.unwrap();
+    assert_eq!(completed["completion"]["values"], json!(["sales.订单 \"b\""]));
 }

@@ -14,6 +14,7 @@ mod policy;
 mod prompts;
 mod redact;
 mod resilience;
+mod resources;
 mod results;
 mod run;
 mod secret;
@@ -42,6 +43,7 @@ pub use page::{json_schema, page};
 pub use policy::PolicyFile;
 pub use prompts::{Prompt, PromptArgument, PromptMessage, Speaker};
 pub use redact::{Redact, RedactExamples, RedactProfile, RedactRule};
+pub use resources::Resources;
 pub use results::Results;
 pub use run::{Compaction, Run};
 pub use secret::{SecretSource, TextOrSecret};
@@ -125,6 +127,9 @@ pub struct Config {
     /// Prompts, for people to choose in their clients.
     #[schemars(with = "BTreeMap<String, Prompt>")]
     pub prompts: BTreeMap<String, Spanned<Prompt>>,
+    /// What MCP clients may read of the house itself.
+    #[schemars(with = "Resources")]
+    pub resources: Spanned<Resources>,
     /// Parts of all that, as some clients are to see them.
     #[schemars(with = "BTreeMap<String, Set>")]
     pub sets: BTreeMap<String, Spanned<Set>>,
@@ -160,6 +165,7 @@ impl Default for Config {
             tools: BTreeMap::new(),
             mcp: BTreeMap::new(),
             prompts: BTreeMap::new(),
+            resources: Spanned::new(0..0, Resources::default()),
             sets: BTreeMap::new(),
         }
     }
@@ -381,6 +387,7 @@ impl Loaded {
         loaded.config.mcp.iter().try_for_each(|(name, server)| loaded.mcp_kind(name, server).map(drop))?;
         loaded.config.databases.iter().try_for_each(|(name, base)| loaded.database_kind(name, base).map(drop))?;
         loaded.prompts()?;
+        loaded.file_globs()?;
         loaded.sets()?;
         loaded.check_state_keys()?;
         loaded.search_url()?;

@@ -30,8 +30,9 @@ pub struct Set {
     /// those of `bare`.
     #[serde(default)]
     pub resources: Vec<String>,
-    /// Arguments that are set beforehand, by globs of tools: `bind = { "query_*" = { database = "shop" } }`. Nobody sees
-    /// them in the schema, and who gives one is refused.
+    /// Arguments that are set beforehand, by globs of tools: `bind = { "query_*" = { database = "shop" } }`, and by those of
+    /// prompts, which have a `/`: `"prompts/review" = { language = "中文" }`. Nobody sees them in the schema, and who gives one
+    /// is refused.
     #[serde(default)]
     pub bind: BTreeMap<String, Map<String, Value>>,
     /// The MCP server whose tools alone it shows, under the names that they have there.

@@ -58,7 +58,7 @@ impl Selection {
         Self { name: Some(name.to_owned()), ..self }
     }
 
-    /// The same with arguments that are set beforehand for the tools that fit `glob`.
+    /// The same with arguments that are set beforehand for the tools that fit `glob`, or with a `/` in it for the prompts.
     pub(crate) fn bind(mut self, glob: &str, arguments: Map<String, Value>) -> Result<Self, String> {
         self.bound.push((matcher(glob)?, arguments));
         Ok(self)
@@ -153,9 +153,14 @@ impl Selection {
         };
         call.name = behind.into_owned();
         let bound = self.bound(call.kind, &call.name);
-        if !bound.is_empty()
-            && let Err(error) = put_in(&bound, &mut call.arguments)
-        {
+        if bound.is_empty() {
+            return bound;
+        }
+        let fitted = match call.kind {
+            CallKind::Completion => not_completed(&bound, &call.arguments),
+            _ => put_in(&bound, &mut call.arguments),
+        };
+        if let Err(error) = fitted {
             call.refusal.get_or_insert(error);
         }
         bound
@@ -179,16 +184,17 @@ impl Selection {
         })
     }
 
-    /// What is set beforehand for the tool of this name behind the view.
+    /// What is set beforehand for the tool or the prompt of this name behind the view.
     fn bound(&self, kind: CallKind, name: &str) -> Map<String, Value> {
         let mut bound = Map::new();
-        if !kind.is_tool() {
+        if !matches!(kind, CallKind::Tool | CallKind::Prompt | CallKind::Completion) {
             return bound;
         }
         if name == SEARCH_TOOLS {
             bound.extend(self.name.as_ref().map(|set| (SET_ARGUMENT.to_owned(), json!(set))));
         }
-        for (_, arguments) in self.bound.iter().filter(|(glob, _)| glob.is_match(name)) {
+        let is_meant = |glob: &GlobMatcher| glob.glob().glob().contains('/') == name.contains('/');
+        for (_, arguments) in self.bound.iter().filter(|(glob, _)| is_meant(glob) && glob.is_match(name)) {
             bound.extend(arguments.clone());
         }
         bound
@@ -207,7 +213,7 @@ impl Selection {
             _ => Cow::Borrowed(asked),
         };
         // Results point to resources by whole names.
-        let is_its_name = !kind.is_tool() || self.name_here(&behind) == asked;
+        let is_its_name = !matches!(kind, CallKind::Tool | CallKind::Prompt) || self.name_here(&behind) == asked;
         (is_its_name && self.shows(kind, &behind)).then_some(behind)
     }
 }
@@ -267,6 +273,16 @@ fn put_in(bound: &Map<String, Value>, arguments: &mut String) -> Result<(), Erro
     Ok(())
 }
 
+/// Nobody is told what may stand where something is set beforehand.
+fn not_completed(bound: &Map<String, Value>, asked: &str) -> Result<(), ErrorObject> {
+    let asked: Value = serde_json::from_str(asked).unwrap_or_default();
+    let argument = asked.pointer("/argument/name").and_then(Value::as_str);
+    match argument.filter(|argument| bound.contains_key(*argument)) {
+        Some(argument) => Err(Text::Bound.error(&[("argument", &argument.escape_debug())])),
+        None => Ok(()),
+    }
+}
+
 /// The first key of a JSON Pointer.
 fn first(pointer: &str) -> Option<String> {
     let key = pointer.strip_prefix('/')?.split('/').next()?;
@@ -321,6 +337,7 @@ mod tests {
         let bare = set.bare("x");
         for (kind, here, behind) in [
             (CallKind::Prompt, "prompts/code_review", Some("mcp__x__prompts/code_review")),
+            (CallKind::Prompt, "mcp__x__prompts/code_review", None),
             (CallKind::Resource, "resources/file:///a", Some("mcp__x__resources/file:///a")),
             (CallKind::Resource, "mcp__x__resources/file:///a", Some("mcp__x__resources/file:///a")),
             (CallKind::Resource, "mcp__y__resources/file:///a", None),

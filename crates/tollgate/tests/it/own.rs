@@ -3,8 +3,9 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tollgate::config::Loaded;
-use tollgate::{Call, Caller, Code, Cx, Outcome, Risk, Status, Surface, Tollgate, tool_fn};
+use tollgate::{Call, Caller, Code, Cx, Outcome, Risk, Status, Surface, tool_fn};
+
+use crate::world::World;
 
 #[derive(Deserialize, JsonSchema)]
 struct Said {
@@ -34,30 +35,18 @@ risk = "dangerous"
 permission = "system"
 "#;
 
-struct World {
-    house: Tollgate,
-    _folder: tempfile::TempDir,
+async fn world() -> World {
+    let send = tool_fn("send", "Sends it.", |said: Said, _: Cx| async move { Ok(said.text) }).risk(Risk::Dangerous);
+    World::having(CONFIG, |house| house.tool(send)).await
 }
 
-impl World {
-    async fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("tollgate.toml");
-        std::fs::write(&file, CONFIG).unwrap();
-        let send = tool_fn("send", "Sends it.", |said: Said, _: Cx| async move { Ok(said.text) }).risk(Risk::Dangerous);
-        let loaded = Loaded::read(&file, folder.path()).unwrap();
-        let house = Tollgate::builder().config(loaded).tool(send).build().await.unwrap();
-        Self { house, _folder: folder }
-    }
+async fn ask(world: &World, caller: &Caller, tool: &str, arguments: Value) -> Outcome {
+    world.house.call(caller, Call::tool(tool, arguments)).await
+}
 
-    async fn ask(&self, caller: &Caller, tool: &str, arguments: Value) -> Outcome {
-        self.house.call(caller, Call::tool(tool, arguments)).await
-    }
-
-    async fn told(&self, caller: &Caller, tool: &str, arguments: Value) -> Value {
-        let outcome = self.ask(caller, tool, arguments).await;
-        outcome.result().unwrap_or_else(|| panic!("{tool}: {outcome:?}")).structured.clone().unwrap()
-    }
+async fn told(world: &World, caller: &Caller, tool: &str, arguments: Value) -> Value {
+    let outcome = ask(world, caller, tool, arguments).await;
+    outcome.result().unwrap_or_else(|| panic!("{tool}: {outcome:?}")).structured.clone().unwrap()
 }
 
 fn of(subject: &str, role: &str) -> Caller {
@@ -66,7 +55,7 @@ fn of(subject: &str, role: &str) -> Caller {
 
 #[tokio::test]
 async fn only_a_role_that_names_them_has_them() {
-    let world = World::new().await;
+    let world = world().await;
     for (role, has) in [
         ("developer", &[][..]),
         ("reader", &[]),
@@ -80,11 +69,11 @@ async fn only_a_role_that_names_them_has_them() {
             listed.iter().map(|tool| tool.name.as_str()).filter(|name| OWN.contains(name)).collect();
         assert_eq!(listed, has, "{role}");
         for name in OWN {
-            let is_known = world.ask(&caller, name, json!({ "no": 1 })).await.code() != Some(Code::UnknownTool);
+            let is_known = ask(&world, &caller, name, json!({ "no": 1 })).await.code() != Some(Code::UnknownTool);
             assert_eq!(is_known, has.contains(&name), "{role}: {name}");
         }
     }
-    let told = world.told(&of("bob", "boss"), "list_roles", json!({})).await;
+    let told = told(&world, &of("bob", "boss"), "list_roles", json!({})).await;
     let names: Vec<&str> =
         told["roles"].as_array().unwrap().iter().map(|role| role["role"].as_str().unwrap()).collect();
     assert_eq!(
@@ -96,47 +85,47 @@ async fn only_a_role_that_names_them_has_them() {
 
 #[tokio::test]
 async fn an_operator_answers_and_nobody_answers_a_call_of_their_own() {
-    let world = World::new().await;
+    let world = world().await;
     let (ada, bob) = (of("ada", "developer"), of("bob", "boss"));
-    let send = async || world.ask(&ada, "send", json!({ "text": "北京" })).await;
+    let send = async || ask(&world, &ada, "send", json!({ "text": "北京" })).await;
     assert_eq!(send().await.status(), Status::Waiting);
-    let open = world.told(&bob, "list_approvals", json!({})).await;
+    let open = told(&world, &bob, "list_approvals", json!({})).await;
     let question = &open["approvals"][0];
     assert_eq!((&question["tool"], &question["arguments"]), (&json!("send"), &json!({ "text": "北京" })));
     let id = question["id"].as_str().unwrap();
 
-    let own = world.ask(&of("ada", "boss"), "answer_approval", json!({ "id": id, "approve": true })).await;
+    let own = ask(&world, &of("ada", "boss"), "answer_approval", json!({ "id": id, "approve": true })).await;
     assert_eq!((own.code(), own.end.error().unwrap().tool_code.as_deref()), (Some(Code::Denied), Some("OWN_CALL")));
-    let careful = world.ask(&of("eve", "careful"), "answer_approval", json!({ "id": id, "approve": true })).await;
+    let careful = ask(&world, &of("eve", "careful"), "answer_approval", json!({ "id": id, "approve": true })).await;
     assert_eq!(careful.status(), Status::Waiting, "by the default table the answer is itself asked about");
     for none in [id.split_at(id.len() - 1).0, "app_none"] {
-        let unknown = world.ask(&bob, "answer_approval", json!({ "id": none, "approve": true })).await;
+        let unknown = ask(&world, &bob, "answer_approval", json!({ "id": none, "approve": true })).await;
         assert_eq!(unknown.end.error().unwrap().tool_code.as_deref(), Some("NOT_OPEN"), "a part of an id is none");
     }
     assert_eq!(send().await.status(), Status::Waiting);
 
     let said = json!({ "id": id, "approve": true, "reason": "好" });
-    let answered = world.told(&bob, "answer_approval", said.clone()).await;
+    let answered = told(&world, &bob, "answer_approval", said.clone()).await;
     assert_eq!(
         (&answered["approval"]["status"], &answered["approval"]["decided_by"]),
         (&json!("approved"), &json!("bob"))
     );
     assert_eq!(send().await.model_text(), "北京");
-    assert!(world.ask(&bob, "answer_approval", said).await.code().is_some(), "it is answered once");
+    assert!(ask(&world, &bob, "answer_approval", said).await.code().is_some(), "it is answered once");
 }
 
 #[tokio::test]
 async fn one_reads_of_ones_own_calls_and_the_operator_of_all() {
-    let world = World::new().await;
+    let world = world().await;
     let clerk = |subject: &str| of(subject, "clerk");
     for subject in ["ada", "eve", "ada,eve"] {
-        world.ask(&clerk(subject), "calculate", json!({ "expression": "1+1" })).await;
+        ask(&world, &clerk(subject), "calculate", json!({ "expression": "1+1" })).await;
     }
     let tenant = clerk("ada").with_tenant("other");
-    world.ask(&tenant, "calculate", json!({ "expression": "2+2" })).await;
+    ask(&world, &tenant, "calculate", json!({ "expression": "2+2" })).await;
     let calls = json!({ "tool": "calc*" });
     let subjects = async |caller: &Caller, tool: &str| {
-        let told = world.told(caller, tool, calls.clone()).await;
+        let told = told(&world, caller, tool, calls.clone()).await;
         let attempts = told["attempts"].as_array().unwrap().clone();
         attempts.iter().map(|attempt| attempt["caller"]["subject"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
@@ -148,16 +137,16 @@ async fn one_reads_of_ones_own_calls_and_the_operator_of_all() {
         "a name of two is none of them"
     );
     assert_eq!(subjects(&of("bob", "boss"), "query_whole_ledger").await, ["ada", "ada,eve", "eve", "ada"]);
-    let page = world.told(&of("bob", "boss"), "query_whole_ledger", json!({ "tool": "calc*", "limit": 3 })).await;
+    let page = told(&world, &of("bob", "boss"), "query_whole_ledger", json!({ "tool": "calc*", "limit": 3 })).await;
     let rest = json!({ "tool": "calc*", "limit": 3, "cursor": page["next"] });
-    let rest = world.told(&of("bob", "boss"), "query_whole_ledger", rest).await;
+    let rest = told(&world, &of("bob", "boss"), "query_whole_ledger", rest).await;
     assert_eq!((page["attempts"].as_array().unwrap().len(), rest["attempts"].as_array().unwrap().len()), (3, 1));
     for (wrong, place) in [
         (json!({ "since": "soon" }), "/since"),
         (json!({ "status": "good" }), "/status"),
         (json!({ "cursor": "x" }), "/cursor"),
     ] {
-        let outcome = world.ask(&clerk("ada"), "query_ledger", wrong).await;
+        let outcome = ask(&world, &clerk("ada"), "query_ledger", wrong).await;
         let error = outcome.end.error().unwrap();
         assert_eq!((error.error, error.details[0].path.as_str()), (Code::InvalidArguments, place));
     }

@@ -1,14 +1,14 @@
 //! `[sets.NAME]`: views of a house, with real tools and a real server of MCP behind them.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use proptest::prelude::*;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use tollgate::config::Loaded;
-use tollgate::{Call, Caller, Code, Cx, Door, Error, Json, Outcome, Risk, Surface, Tollgate, tool_fn};
+use tollgate::{Call, CallKind, Caller, Code, Cx, Door, Json, Risk, Surface, tool_fn};
+
+use crate::world::{World, ada, refused};
 
 #[derive(Deserialize, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
@@ -39,51 +39,22 @@ for line in sys.stdin:
     print(json.dumps(answer), flush=True)
 "#;
 
-struct World {
-    house: Tollgate,
-    _folder: tempfile::TempDir,
-}
-
-impl World {
-    async fn new(config: &str) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let house = built(&folder, config).await.unwrap();
-        Self { house, _folder: folder }
-    }
-
-    fn set(&self, name: &str) -> Arc<dyn Door> {
-        Arc::new(self.house.view(name, self.house.door()).unwrap())
-    }
-
-    fn records(&self, outcome: &Outcome) -> Vec<Value> {
-        let attempt = outcome.attempt.as_ref().unwrap();
-        let records = tollgate::ledger::attempt_records(self.house.data_dir(), attempt.as_str()).unwrap();
-        records.into_iter().map(tollgate::ledger::Record::into_value).collect()
-    }
-}
-
-async fn built(folder: &tempfile::TempDir, config: &str) -> Result<Tollgate, Error> {
-    let file = folder.path().join("tollgate.toml");
-    std::fs::write(&file, config).unwrap();
-    std::fs::write(folder.path().join("server.py"), SERVER).unwrap();
+/// A house with two tools of its own, beside a server.
+async fn a_world(config: &str) -> World {
     let ask = tool_fn("ask_rows", "Finds rows of a tenant.", |query: Query, _: Cx| async move { Ok(Json(query)) });
     let send = tool_fn("send_mail", "Sends an email; 发送邮件。", |query: Query, _: Cx| async move { Ok(Json(query)) });
-    let loaded = Loaded::read(&file, folder.path())?;
-    let builder = Tollgate::builder().config(loaded).tool(ask.risk(Risk::Read)).tool(send.risk(Risk::Read));
-    builder.build().await
-}
-
-fn ada() -> Caller {
-    Caller::new("ada", "developer", Surface::Library)
+    let world = World::having(config, |house| house.tool(ask.risk(Risk::Read)).tool(send.risk(Risk::Read))).await;
+    world.put("server.py", SERVER);
+    world
 }
 
 async fn names(door: &dyn Door, caller: &Caller) -> Vec<String> {
-    door.list(caller).await.iter().map(|tool| tool.name.clone()).collect()
+    crate::world::names(door, caller, CallKind::Tool).await
 }
 
 #[tokio::test]
 async fn what_is_bound_is_hidden_put_in_and_refused() {
-    let world = World::new("[sets.shop]\ntools = [\"ask_*\"]\nbind = { \"ask_*\" = { tenant = \"北京\" } }\n").await;
+    let world = a_world("[sets.shop]\ntools = [\"ask_*\"]\nbind = { \"ask_*\" = { tenant = \"北京\" } }\n").await;
     let shop = world.set("shop");
     assert_eq!(names(&*shop, &ada()).await, ["ask_rows", "read_result"], "what was cut can be read on everywhere");
     let schema = &shop.list(&ada()).await[0].input_schema;
@@ -111,13 +82,13 @@ async fn what_is_bound_is_hidden_put_in_and_refused() {
 
 #[tokio::test]
 async fn what_is_bound_wrongly_is_the_operators_fault() {
-    let world = World::new("[sets.s]\ntools = [\"ask_*\"]\nbind = { ask_rows = { tenant = 5, far = true } }\n").await;
+    let world = a_world("[sets.s]\ntools = [\"ask_*\"]\nbind = { ask_rows = { tenant = 5, far = true } }\n").await;
     let refused = world.set("s").call(&ada(), Call::tool("ask_rows", json!({ "words": "tea" }))).await;
     let error = refused.end.error().unwrap();
     assert_eq!(error.message, "what is set here for `ask_rows` does not fit it");
     assert!(error.details.is_empty() && error.hint.as_ref().unwrap().contains("bind"));
     let text = "language = \"zh\"\n[sets.s]\ntools = [\"ask_*\"]\nbind = { ask_rows = { tenant = \"t\" }, nothing = { x = 1 } }\n";
-    let world = World::new(text).await;
+    let world = a_world(text).await;
     let warnings = world.house.warnings().join("\n");
     assert!(warnings.contains("[sets.s] sets arguments of `nothing`, which fits no tool"), "{warnings}");
     let refused = world.set("s").call(&ada(), Call::tool("ask_rows", json!({ "tenant": "u", "words": "" }))).await;
@@ -128,7 +99,7 @@ async fn what_is_bound_wrongly_is_the_operators_fault() {
 async fn one_server_under_its_own_names() {
     let config = "[mcp.x]\ncommand = \"python3\"\nargs = [\"server.py\"]\n[mcp.x.tools.\"*\"]\nrisk = \"read\"\n\
                   [sets.x]\nbare = \"x\"\nbind = { mcp__x__echo = { who = \"we\" } }\n";
-    let world = World::new(config).await;
+    let world = a_world(config).await;
     let x = world.set("x");
     assert_eq!(names(&*x, &ada()).await, ["echo", "mcp__x__read_result", "read_result"], "no two have one name");
     let told = x.call(&ada(), Call::tool("echo", json!({ "say": "茶" }))).await;
@@ -149,7 +120,7 @@ async fn a_list_that_is_too_long_is_searched() {
     let config = "[sets.all]\ntools = [\"*\"]\nmax_tools = 3\nbind = { \"*_mail\" = { tenant = \"t\" } }\n\
                   [sets.few]\ntools = [\"*_mail\"]\nmax_tools = 3\n\
                   [roles.blind]\npermission = \"system\"\ntools = [\"ask_*\", \"list_*\", \"read_*\"]\n[roles.clerk]\npermission = \"system\"\ntools = [\"*_mail\", \"search_*\"]\n";
-    let world = World::new(config).await;
+    let world = a_world(config).await;
     let (all, few) = (world.set("all"), world.set("few"));
     assert_eq!(names(&*all, &ada()).await, ["call_tool", "read_result", "search_tools"]);
     assert_eq!(names(&*few, &ada()).await, ["read_result", "search_tools", "send_mail"]);
@@ -199,7 +170,7 @@ async fn a_list_that_is_too_long_is_searched() {
 
 #[tokio::test]
 async fn a_house_without_long_lists_has_no_search() {
-    let world = World::new("[sets.s]\ntools = [\"*\"]\n").await;
+    let world = a_world("[sets.s]\ntools = [\"*\"]\n").await;
     assert!(!names(&*world.house.door(), &ada()).await.contains(&"search_tools".to_owned()));
     assert_eq!(names(&*world.set("s"), &ada()).await, names(&*world.house.door(), &ada()).await);
     assert!(world.house.view("t", world.house.door()).is_none());
@@ -227,8 +198,7 @@ async fn what_cannot_be_meant_is_named_by_its_line() {
         ("[sets.s]\ntools = [\"*\"]\nmax_tools = 0\n".into(), 3, "nonzero", "docs/config.md"),
         ("[sets.s]\ntool = [\"*\"]\n".into(), 2, "unknown field `tool`", "did you mean `tools`?"),
     ] {
-        let folder = tempfile::tempdir().unwrap();
-        let Err(Error::Config(error)) = built(&folder, &text).await else { panic!("{text:?} was taken") };
+        let error = refused(&text).await;
         assert_eq!(error.line, line, "{text:?}: {error}");
         assert!(error.to_string().contains(part), "{text:?}: {error}");
         assert!(error.hint.as_deref().unwrap_or_default().contains(right), "{text:?}: {error:?}");
@@ -251,7 +221,7 @@ proptest! {
              [sets.s]\ntools = {globs:?}\n{max_tools}"
         );
         tokio::runtime::Runtime::new().unwrap().block_on(async {
-            let world = World::new(&config).await;
+            let world = a_world(&config).await;
             let (set, caller) = (world.set("s"), Caller::new("ada", "r", Surface::Library));
             let house: BTreeSet<String> = names(&*world.house.door(), &caller).await.into_iter().collect();
             let listed: BTreeSet<String> = names(&*set, &caller).await.into_iter().collect();

@@ -1,6 +1,7 @@
 //! What a server has, asked for list by list: what changed takes the place of what was, and what makes no sense is set
 //! aside.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use tokio::time::{sleep, timeout};
 
 use super::Server;
 use crate::server::Revision;
-use crate::upstream::definition::{self, Sorted};
+use crate::upstream::definition::{self, Known, Sorted};
 use crate::upstream::entry::{self, UpstreamEntry};
 use crate::upstream::fault::Fault;
 use crate::upstream::link::Link;
@@ -18,7 +19,7 @@ use crate::upstream::message::Lists;
 use crate::upstream::status::Quarantined;
 use crate::upstream::tool::UpstreamTool;
 
-/// Changes that come in a burst are asked about once.
+/// Between two questions: what changes in a burst is asked about twice, at its beginning and after this.
 const RELIST_PAUSE: Duration = Duration::from_millis(100);
 
 impl Server {
@@ -42,10 +43,10 @@ impl Server {
     pub(super) async fn relist(self: &Arc<Self>, link: &Link) {
         loop {
             self.heard.changed().await;
-            sleep(RELIST_PAUSE).await;
             for list in self.heard.lists() {
                 self.list_one(link, list).await;
             }
+            sleep(RELIST_PAUSE).await;
         }
     }
 
@@ -77,18 +78,11 @@ impl Server {
         let repeats_headers = !link.is_stdio() && link.agreed().is_some_and(Revision::is_stateless);
         let Sorted { known, quarantined } = definition::sort(&self.config.name, &self.rules, &tools, repeats_headers);
         self.set_aside(Lists::Tools, quarantined);
-        let tools: Vec<_> =
-            known.into_iter().map(|known| Arc::new(UpstreamTool { known, server: Arc::clone(self) })).collect();
-        let has_changed = {
-            let mut facts = self.facts();
-            let same = facts.tools.iter().map(|tool| &tool.known.definition);
-            let has_changed = !same.eq(tools.iter().map(|tool| &tool.known.definition));
-            if has_changed {
-                facts.tools = tools;
-            }
-            has_changed
-        };
-        if has_changed {
+        let make = |known| UpstreamTool { known, server: Arc::clone(self) };
+        let mut facts = self.facts();
+        if let Some(tools) = renewed(&facts.tools, known, |tool| &tool.known, make) {
+            facts.tools = tools;
+            drop(facts);
             (self.on_change)(&self.config.name);
         }
         Ok(())
@@ -99,23 +93,34 @@ impl Server {
         let Sorted { known, quarantined } =
             definition::sorted(&raws, |raw| entry::read(&self.config.name, &self.rules, list, raw));
         self.set_aside(list, quarantined);
-        let entries: Vec<_> =
-            known.into_iter().map(|known| Arc::new(UpstreamEntry { known, server: Arc::clone(self) })).collect();
-        let has_changed = {
-            let mut facts = self.facts();
-            let old = facts.entries.get(&list).map(Vec::as_slice).unwrap_or_default();
-            let has_changed = !old
-                .iter()
-                .map(|entry| &entry.known.definition)
-                .eq(entries.iter().map(|entry| &entry.known.definition));
-            if has_changed {
-                facts.entries.insert(list, entries);
-            }
-            has_changed
-        };
-        if has_changed {
+        let make = |known| UpstreamEntry { known, server: Arc::clone(self) };
+        let mut facts = self.facts();
+        let old = facts.entries.get(&list).map(Vec::as_slice).unwrap_or_default();
+        if let Some(entries) = renewed(old, known, |entry| &entry.known, make) {
+            facts.entries.insert(list, entries);
+            drop(facts);
             (self.on_change)(&self.config.name);
         }
         Ok(())
     }
+}
+
+/// A list that is not the one of before, or none where it is. What did not change on it stays the same thing, so that
+/// nobody has to take it in anew.
+fn renewed<T>(
+    old: &[Arc<T>],
+    now: Vec<Known>,
+    known: impl Fn(&T) -> &Known,
+    make: impl Fn(Known) -> T,
+) -> Option<Vec<Arc<T>>> {
+    if old.iter().map(|old| known(old)).eq(&now) {
+        return None;
+    }
+    let by_name: HashMap<&str, &Arc<T>> = old.iter().map(|old| (known(old).definition.name.as_str(), old)).collect();
+    let kept = |now: &Known| by_name.get(now.definition.name.as_str()).filter(|old| known(old) == now);
+    let renewed = now.into_iter().map(|now| match kept(&now) {
+        Some(old) => Arc::clone(old),
+        None => Arc::new(make(now)),
+    });
+    Some(renewed.collect())
 }

@@ -6,7 +6,6 @@ use tollgate_types::{CallKind, Permission, Raw, Risk, ToolDefinition};
 
 use super::*;
 
-const LIBRARY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/upstream/library.py");
 const NOTE: &str = "mcp__my_x__resources/demo://note/1";
 const NOTES: &str = "mcp__my_x__resources/demo://note/{id}";
 const GREET: &str = "mcp__my_x__prompts/greet";
@@ -18,7 +17,7 @@ async fn libraries() -> Vec<House> {
         let configure = |folder: &Path| {
             let mut config = double(folder, "my_x", &[]);
             if let UpstreamKind::Stdio { args, .. } = &mut config.kind {
-                *args = ["-S", LIBRARY, era].map(ToOwned::to_owned).to_vec();
+                *args = ["-S", servers::LIBRARY, era].map(ToOwned::to_owned).to_vec();
             }
             vec![config]
         };

@@ -107,10 +107,13 @@ async fn results_pass_unharmed() {
 async fn a_list_that_changes_is_asked_for_again() {
     let house = House::with(&["change"]).await;
     assert_eq!((house.status().tools.len(), house.changes.load(Ordering::SeqCst)), (1, 1));
+    let before = find(&house.upstreams, "mcp__x__grow");
     house.call("mcp__x__grow", json!({})).await.unwrap();
     until("the new tool is there", || house.status().tools.len() == 2).await;
     assert_eq!(house.changes.load(Ordering::SeqCst), 2);
     house.call("mcp__x__grown", json!({})).await.unwrap();
+    let after = find(&house.upstreams, "mcp__x__grow");
+    assert!(Arc::ptr_eq(&before, &after), "what did not change need not be taken in anew");
 }
 
 #[tokio::test]

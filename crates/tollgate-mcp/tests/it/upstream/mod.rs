@@ -22,9 +22,9 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tollgate_mcp::upstream::{Limits, OnChange, Start, UpstreamConfig, UpstreamKind, UpstreamStatus, Upstreams};
+use tollgate_testkit::servers;
 use tollgate_types::{Clock, Content, Tool, ToolError, ToolOutput};
 
-const DOUBLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/upstream/double.py");
 /// Longer than any test may take: it turns a hang into a failure.
 pub(super) const NEVER: Duration = Duration::from_secs(60);
 
@@ -64,7 +64,7 @@ fn limits() -> Limits {
 }
 
 fn double(folder: &Path, name: &str, words: &[&str]) -> UpstreamConfig {
-    let mut args = vec!["-S".to_owned(), DOUBLE.to_owned()];
+    let mut args = vec!["-S".to_owned(), servers::HOSTILE.to_owned()];
     args.extend(words.iter().map(|word| (*word).to_owned()));
     let python = if Path::new("/usr/bin/python3").exists() { "/usr/bin/python3" } else { "python3" };
     let kind = UpstreamKind::Stdio { command: python.into(), args, env: BTreeMap::new(), cwd: folder.to_owned() };

@@ -70,8 +70,8 @@ impl<'a> Way<'a> {
         match way {
             Ways::Http => Self::Http(Posts { world, session: None }),
             Ways::Stdio => Self::Stdio(Pipe::open(Arc::<RecordingDoor>::clone(door))),
-            Ways::Socket => Self::Socket(Socket::open(world).await),
-            Ways::Stream => Self::Stream(Stream::open(world).await),
+            Ways::Socket => Self::Socket(Socket::open(world, "/mcp/ws").await),
+            Ways::Stream => Self::Stream(Stream::open(world, "/sse").await),
         }
     }
 
@@ -150,8 +150,8 @@ impl Pipe {
 pub(super) struct Socket(WebSocketStream<TcpStream>);
 
 impl Socket {
-    async fn open(world: &World) -> Self {
-        let mut request = format!("ws://{}/mcp/ws", world.address).into_client_request().unwrap();
+    pub(super) async fn open(world: &World, path: &str) -> Self {
+        let mut request = format!("ws://{}{path}", world.address).into_client_request().unwrap();
         let key = format!("Bearer {}", world.keys.client.secret.expose());
         request.headers_mut().insert("authorization", key.parse().unwrap());
         request.headers_mut().insert("sec-websocket-protocol", "other, mcp".parse().unwrap());
@@ -214,8 +214,8 @@ pub(super) struct Stream<'a> {
 }
 
 impl<'a> Stream<'a> {
-    async fn open(world: &'a World) -> Self {
-        let events = world.client(Method::GET, "/sse").header("accept", "text/event-stream").send().await.unwrap();
+    pub(super) async fn open(world: &'a World, path: &str) -> Self {
+        let events = world.client(Method::GET, path).header("accept", "text/event-stream").send().await.unwrap();
         assert_eq!(
             (events.status().as_u16(), &events.headers()["content-type"]),
             (200, &"text/event-stream".parse().unwrap())

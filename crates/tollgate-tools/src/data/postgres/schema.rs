@@ -12,7 +12,7 @@ use super::explain::broken;
 use crate::data::describe_table::{Column, ForeignKey, Index, Output, no_such_table};
 use crate::data::list_tables::{Listing, Table};
 use crate::text::ticked;
-use crate::typed::Run;
+use crate::typed::Stop;
 
 const NAMES_MAX: i64 = 5_000;
 
@@ -32,11 +32,11 @@ const READABLE: &str = "\
 type Found<T> = Result<T, tokio_postgres::Error>;
 
 /// The tables whose name has a part like `matching`.
-pub(crate) fn list(name: &str, postgres: &Postgres, matching: &str, run: &Run) -> Result<Listing, ToolError> {
-    attend(name, postgres, run, async |session| {
+pub(crate) fn list(name: &str, postgres: &Postgres, matching: &str, stop: &Stop) -> Result<Listing, ToolError> {
+    attend(name, postgres, stop, async |session| {
         let transaction = session.read_only().await?;
         let found = listed(&transaction, matching).await;
-        let mut tables = found.map_err(|error| broken(name, &error, &run.stop))?;
+        let mut tables = found.map_err(|error| broken(name, &error, stop))?;
         let more = tables.len() > limits::TABLES_LISTED_MAX;
         tables.truncate(limits::TABLES_LISTED_MAX);
         Ok(Listing { tables, more })
@@ -44,9 +44,9 @@ pub(crate) fn list(name: &str, postgres: &Postgres, matching: &str, run: &Run) -
 }
 
 /// One table or view.
-pub(crate) fn describe(name: &str, postgres: &Postgres, wanted: &str, run: &Run) -> Result<Output, ToolError> {
-    attend(name, postgres, run, async |session| {
-        let failed = |error| broken(name, &error, &run.stop);
+pub(crate) fn describe(name: &str, postgres: &Postgres, wanted: &str, stop: &Stop) -> Result<Output, ToolError> {
+    attend(name, postgres, stop, async |session| {
+        let failed = |error| broken(name, &error, stop);
         let transaction = session.read_only().await?;
         let (oid, table) = match found(&transaction, wanted).await.map_err(failed)? {
             Wanted::One(oid, table) => (oid, table),
@@ -63,6 +63,33 @@ pub(crate) fn describe(name: &str, postgres: &Postgres, wanted: &str, run: &Run)
         };
         described(&transaction, oid, table).await.map_err(failed)
     })
+}
+
+/// All of them, as far as so many are described, and whether there are more.
+pub(crate) fn describe_all(name: &str, postgres: &Postgres, stop: &Stop) -> Result<(Vec<Output>, bool), ToolError> {
+    attend(name, postgres, stop, async |session| {
+        let transaction = session.read_only().await?;
+        all_described(&transaction).await.map_err(|error| broken(name, &error, stop))
+    })
+}
+
+async fn all_described(transaction: &Transaction<'_>) -> Found<(Vec<Output>, bool)> {
+    let sql = format!(
+        "SELECT oid, schema, name, kind, comment FROM {READABLE} ORDER BY schema <> 'public', schema, name LIMIT {}",
+        limits::TABLES_DESCRIBED_MAX + 1
+    );
+    let mut tables = rows(transaction, &sql, &[], |row| {
+        let (schema, name, kind, comment) = (row.try_get(1)?, row.try_get(2)?, row.try_get(3)?, row.try_get(4)?);
+        Ok((row.try_get::<_, u32>(0)?, Table { schema, name, kind, rows_estimate: None, comment }))
+    })
+    .await?;
+    let more = tables.len() > limits::TABLES_DESCRIBED_MAX;
+    tables.truncate(limits::TABLES_DESCRIBED_MAX);
+    let mut all = Vec::with_capacity(tables.len());
+    for (oid, table) in tables {
+        all.push(described(transaction, oid, table).await?);
+    }
+    Ok((all, more))
 }
 
 async fn listed(transaction: &Transaction<'_>, matching: &str) -> Found<Vec<Table>> {

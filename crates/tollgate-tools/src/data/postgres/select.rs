@@ -47,7 +47,7 @@ const HARMLESS: &[&str] = &[
 /// The rows of one statement that only reads.
 pub(crate) fn select(name: &str, postgres: &Postgres, query: &Query<'_>, run: &Run) -> Result<Output, ToolError> {
     let statement = Statement::read(query.sql)?;
-    attend(name, postgres, run, async |session| {
+    attend(name, postgres, &run.stop, async |session| {
         let stop = run.stop.clone();
         let transaction = session.read_only().await?;
         let failed = match rows(&transaction, &statement, query).await {

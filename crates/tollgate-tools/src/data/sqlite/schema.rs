@@ -46,9 +46,25 @@ pub(crate) fn describe(name: &str, path: &Path, wanted: &str, stop: &Stop) -> Re
         let names: Vec<String> = tables.into_iter().map(|(table, _)| table).collect();
         return Err(no_such_table(wanted, &names));
     };
+    described(&database, table, kind)
+}
+
+/// All of them, as far as so many are described, and whether there are more.
+pub(crate) fn describe_all(name: &str, path: &Path, stop: &Stop) -> Result<(Vec<Output>, bool), ToolError> {
+    let database = Connected::open(name, path, stop)?;
+    let tables = tables(&database)?;
+    let shown = tables.iter().take(limits::TABLES_DESCRIBED_MAX);
+    let described = shown.map(|(table, kind)| {
+        stop.check()?;
+        described(&database, table, kind)
+    });
+    Ok((described.collect::<Result<_, _>>()?, tables.len() > limits::TABLES_DESCRIBED_MAX))
+}
+
+fn described(database: &Connected, table: &str, kind: &str) -> Result<Output, ToolError> {
     let mut keys: Vec<(i64, String)> = Vec::new();
     let columns = rows(
-        &database,
+        database,
         "SELECT name, type, \"notnull\", dflt_value, pk FROM pragma_table_xinfo(?1) WHERE hidden <> 1",
         [table],
         |row| {
@@ -63,13 +79,13 @@ pub(crate) fn describe(name: &str, path: &Path, wanted: &str, stop: &Stop) -> Re
     keys.sort();
     Ok(Output {
         schema: None,
-        name: table.clone(),
-        kind: kind.clone(),
+        name: table.to_owned(),
+        kind: kind.to_owned(),
         comment: None,
         columns,
         primary_key: keys.into_iter().map(|(_, name)| name).collect(),
-        foreign_keys: foreign_keys(&database, table)?,
-        indexes: indexes(&database, table)?,
+        foreign_keys: foreign_keys(database, table)?,
+        indexes: indexes(database, table)?,
     })
 }
 

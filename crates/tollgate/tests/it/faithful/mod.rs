@@ -2,20 +2,21 @@
 //! here and what each connection says of itself. Both eras on either side, through the whole gate.
 
 use std::cell::RefCell;
-use std::fmt::Write as _;
+use std::sync::Arc;
 
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use serde_json::value::RawValue;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, Lines};
 use tokio::task::JoinSet;
 use tollgate::config::Loaded;
 use tollgate::mcp::{ServeError, ServerInfo, serve_stdio};
-use tollgate::{Caller, Permission, Risk, Role, Surface, Tollgate};
+use tollgate::{Caller, Door, Permission, Risk, Role, Surface, Tollgate};
+use tollgate_testkit::faithful::{Said, anything_said, joined, members, tokens};
+use tollgate_testkit::servers::MIRROR;
 
 const ERAS: [&str; 2] = ["2025-11-25", "2026-07-28"];
-const MIRROR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/faithful/mirror.py");
 
 /// A client of one era, in front of a house, in front of a server of one era.
 struct Client {
@@ -36,9 +37,25 @@ impl Client {
     }
 
     async fn at(folder: tempfile::TempDir, era: &'static str, upstream: &str) -> Self {
+        Self::in_front_of(folder, era, upstream, |house| house.door()).await
+    }
+
+    /// In front of a set of the server alone.
+    async fn bare(era: &'static str, upstream: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("listing"), r#"{"xa":1}"#).unwrap();
+        Self::in_front_of(folder, era, upstream, |house| Arc::new(house.view("bare", house.door()).unwrap())).await
+    }
+
+    async fn in_front_of(
+        folder: tempfile::TempDir,
+        era: &'static str,
+        upstream: &str,
+        door: impl FnOnce(&Tollgate) -> Arc<dyn Door>,
+    ) -> Self {
         let config = format!(
             "[mcp.my_x]\ncommand = \"/usr/bin/python3\"\nargs = [\"-S\", {MIRROR:?}, {upstream:?}]\n\
-             [mcp.my_x.tools.tell]\nrisk = \"read\"\n"
+             [mcp.my_x.tools.tell]\nrisk = \"read\"\n[sets.bare]\nbare = \"my_x\"\n"
         );
         let path = folder.path().join("tollgate.toml");
         std::fs::write(&path, config).unwrap();
@@ -49,7 +66,7 @@ impl Client {
         let (output, from) = tokio::io::duplex(1 << 20);
         let info = ServerInfo { name: "tollgate".into(), version: "1".into(), instructions: None };
         let mut serving = JoinSet::new();
-        serving.spawn(serve_stdio(house.door(), Caller::new("law", "all", Surface::McpStdio), info, input, output));
+        serving.spawn(serve_stdio(door(&house), Caller::new("law", "all", Surface::McpStdio), info, input, output));
         let mut client =
             Self { era, folder, house, to, from: BufReader::new(from).lines(), _serving: serving, asked: 0 };
         if era != "2026-07-28" {
@@ -88,98 +105,15 @@ impl Client {
     }
 }
 
-/// JSON without the white space between its tokens: two texts of which these are the same have the same tokens.
-fn tokens(text: &str) -> String {
-    let (mut out, mut is_text, mut is_escaped) = (String::new(), false, false);
-    for c in text.chars() {
-        if is_text || !c.is_ascii_whitespace() {
-            out.push(c);
-        }
-        is_text ^= c == '"' && !is_escaped;
-        is_escaped = is_text && c == '\\' && !is_escaped;
-    }
-    out
-}
-
-/// The members of an object and the tokens of each, without those that a connection says of itself.
-fn members(object: &RawValue) -> Map<String, Value> {
-    let own = ["resultType", "ttlMs", "cacheScope", "io.modelcontextprotocol/serverInfo", "tollgate/outside"];
-    let all: std::collections::BTreeMap<String, &RawValue> = serde_json::from_str(object.get()).unwrap();
-    let others = all.into_iter().filter(|(name, _)| !own.contains(&name.as_str()));
-    others
-        .map(|(name, raw)| {
-            let said = if name == "_meta" { Value::Object(members(raw)) } else { tokens(raw.get()).into() };
-            (name, said)
-        })
-        .filter(|(name, said)| name != "_meta" || !said.as_object().unwrap().is_empty())
-        .collect()
-}
-
-fn raw(text: &str) -> Box<RawValue> {
-    serde_json::from_str(text).unwrap()
-}
-
-/// A JSON text with numbers of every size, texts of every script, and members that nobody knows.
-fn anything() -> impl Strategy<Value = String> {
-    let leaf = prop_oneof![
-        Just("null".to_owned()),
-        Just("true".to_owned()),
-        "-?(0|[1-9][0-9]{0,40})(\\.[0-9]{1,30})?(e[+-]?[0-9]{1,2})?",
-        "[ -~读取文件é]{0,12}".prop_map(|text| Value::from(text).to_string()),
-        Just(r#""\u0041\n\/""#.to_owned()),
-    ];
-    leaf.prop_recursive(3, 16, 4, |inner| {
-        prop_oneof![
-            prop::collection::vec(inner.clone(), 0..4).prop_map(|items| format!("[{}]", items.join(" , "))),
-            object("[a-z]{1,6}", inner),
-        ]
-    })
-}
-
-fn object(name: &'static str, value: impl Strategy<Value = String>) -> impl Strategy<Value = String> {
-    prop::collection::btree_map(name, value, 0..4).prop_map(|members| {
-        let written = members.iter().fold(String::new(), |mut out, (name, value)| {
-            write!(out, "{}\"{name}\": {value}", if out.is_empty() { "" } else { ", " }).unwrap();
-            out
-        });
-        format!("{{{written}}}")
-    })
-}
-
-fn joined(first: &str, more: &str) -> String {
-    match more.trim() == "{}" {
-        true => first.to_owned(),
-        false => format!("{}, {}", first.strip_suffix('}').unwrap(), more.strip_prefix('{').unwrap()),
-    }
-}
-
 fn law(client: &RefCell<Client>, runtime: &tokio::runtime::Runtime) {
     let config = ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(24) };
-    let more = object("x[a-z]{1,6}", anything());
-    let told = TestRunner::new(config).run(&(more, anything(), anything()), |(more, value, other)| {
-        let block = joined(r#"{"type":"hologram"}"#, &more);
-        let content = format!(r#"[{block},{{"type":"text","text":"t","annotations":{other}}}]"#);
-        for (method, params, answer) in [
-            ("tools/call", json!({ "name": "mcp__my_x__tell" }), format!(r#"{{"content":{content},"_meta":{{"a":{value}}}}}"#)),
-            ("resources/read", json!({ "uri": "my.x+demo://1" }), format!(r#"{{"contents":[{{"text":"a","b":{value}}}]}}"#)),
-            ("resources/read", json!({ "uri": "my.x+demo://2" }), format!(r#"{{"contents":[],"c":{other}}}"#)),
-            (
-                "prompts/get",
-                json!({ "name": "mcp__my_x__tell" }),
-                format!(r#"{{"messages":[{{"role":"user","content":{block}}}],"description":{value}}}"#),
-            ),
-            (
-                "completion/complete",
-                json!({ "ref": { "type": "ref/prompt", "name": "mcp__my_x__tell" }, "argument": { "name": "a", "value": "" } }),
-                format!(r#"{{"completion":{{"values":[],"d":{value}}}}}"#),
-            ),
-        ] {
-            let answer = joined(&answer, &more);
+    let told = TestRunner::new(config).run(&anything_said(), |all| {
+        for Said { method, params, answer, expected } in all {
             client.borrow().answers(&answer);
-            let got = runtime.block_on(client.borrow_mut().ask(method, params)).map_err(|error| {
-                TestCaseError::fail(format!("{method}: {error} instead of {answer}"))
-            })?;
-            prop_assert_eq!(members(&got), members(&raw(&answer)), "{}", method);
+            let got = runtime
+                .block_on(client.borrow_mut().ask(method, params))
+                .map_err(|error| TestCaseError::fail(format!("{method}: {error} instead of {answer}")))?;
+            prop_assert_eq!(members(got.get()), members(&expected), "{}", method);
         }
         Ok(())
     });
@@ -210,16 +144,46 @@ async fn what_a_server_lists_is_what_the_client_sees_under_the_names_of_here() {
         ] {
             let listed = client.ask(method, json!({})).await.unwrap();
             let expected = format!("[{}]", joined(&own.to_string(), more));
-            assert_eq!(members(&listed)[list], tokens(&expected), "{era} {upstream}");
+            assert_eq!(members(listed.get())[list], tokens(&expected), "{era} {upstream}");
             assert_eq!(listed.get().contains("cacheScope"), era == "2026-07-28");
         }
         let listed = client.ask("tools/list", json!({})).await.unwrap();
         let tools: std::collections::BTreeMap<String, Vec<Box<RawValue>>> =
-            serde_json::from_str(&format!(r#"{{"tools":{}}}"#, members(&listed)["tools"].as_str().unwrap())).unwrap();
-        let tell = tools["tools"].iter().map(|tool| members(tool)).find(|tool| tool["name"] == "\"mcp__my_x__tell\"");
+            serde_json::from_str(&format!(r#"{{"tools":{}}}"#, members(listed.get())["tools"].as_str().unwrap()))
+                .unwrap();
+        let tell =
+            tools["tools"].iter().map(|tool| members(tool.get())).find(|tool| tool["name"] == "\"mcp__my_x__tell\"");
         let tell = tell.unwrap();
         assert_eq!(tell["vendor"], r#"{"n":123456789012345678901234567890,"f":1.50}"#);
         assert_eq!((&tell["icons"], &tell["title"]), (&json!("[]"), &json!("\"读\"")));
+        client.stop().await;
+    }
+}
+
+/// A set of one server shows its prompts and resources under the names that they have there, and takes them by these.
+#[tokio::test]
+async fn a_bare_set_has_the_servers_own_names() {
+    for (era, upstream) in ERAS.into_iter().flat_map(|era| ERAS.map(|upstream| (era, upstream))) {
+        let mut client = Client::bare(era, upstream).await;
+        for (method, list, member, own) in [
+            ("prompts/list", "prompts", "name", "tell"),
+            ("resources/list", "resources", "uri", "demo://1"),
+            ("resources/templates/list", "resourceTemplates", "uriTemplate", "demo://{id}"),
+        ] {
+            let listed: Value = serde_json::from_str(client.ask(method, json!({})).await.unwrap().get()).unwrap();
+            assert_eq!(listed[list][0][member], own, "{era} {upstream}");
+        }
+        client.answers(r#"{"messages":[],"contents":[]}"#);
+        for (method, params) in [
+            ("prompts/get", json!({ "name": "tell" })),
+            ("resources/read", json!({ "uri": "demo://1" })),
+            ("resources/read", json!({ "uri": "demo://2" })),
+            // Results point to resources by whole names.
+            ("resources/read", json!({ "uri": "my.x+demo://1" })),
+        ] {
+            assert!(client.ask(method, params.clone()).await.is_ok(), "{era} {upstream}: {params}");
+        }
+        assert!(client.ask("prompts/get", json!({ "name": "mcp__my_x__tell" })).await.is_err());
         client.stop().await;
     }
 }
