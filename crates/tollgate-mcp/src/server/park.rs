@@ -27,8 +27,8 @@ use peer::Put;
 const PARKED_MAX: usize = 1_024;
 /// The same of one caller.
 const PARKED_BY_ONE_MAX: usize = 64;
-/// Questions that come together are put together.
-const TOGETHER: Duration = Duration::from_millis(25);
+/// Questions that come together are put together. Each may pass the gate first; whoever answers is not as quick.
+const TOGETHER: Duration = Duration::from_millis(200);
 /// How long a call waits for its client.
 const WAIT: Duration = Duration::from_millis(limits::CLIENT_ANSWER_TIMEOUT_MS);
 

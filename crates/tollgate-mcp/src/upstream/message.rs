@@ -3,10 +3,11 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
-use tollgate_types::{HandedKey, LogLevel, TraceContext};
+use tollgate_types::{ClientCapability, HandedKey, LogLevel, TraceContext};
 
 use super::config::Asks;
 use super::hearing::Listener;
@@ -17,6 +18,8 @@ use crate::server::Revision;
 const CLIENT_NAME: &str = "tollgate";
 /// An error's text that is kept.
 const ERROR_CHARS_MAX: usize = 2_000;
+/// A client would have to offer more (MCP 2026-07-28, Base protocol: error codes).
+const MISSING_CAPABILITY: i64 = -32021;
 
 /// An error that a server answered.
 #[derive(Debug, Clone)]
@@ -25,6 +28,8 @@ pub(super) struct RpcFailure {
     pub(super) message: String,
     /// The revisions that the server speaks, where it says so.
     pub(super) supported: Vec<String>,
+    /// What a client would have to offer, where it says so.
+    pub(super) needs: Option<ClientCapability>,
 }
 
 /// A server's answer.
@@ -71,6 +76,13 @@ struct Unsupported {
     supported: Vec<String>,
 }
 
+/// What it says of clients (MCP 2026-07-28, Schema: `MissingRequiredClientCapabilityError`).
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Missing {
+    required_capabilities: BTreeMap<String, IgnoredAny>,
+}
+
 /// Reads one frame, or none when it is not a message. Nothing is parsed deeper than the envelope.
 pub(super) fn read(frame: &[u8]) -> Option<Incoming<'_>> {
     let envelope: Envelope<'_> = serde_json::from_str(std::str::from_utf8(frame).ok()?).ok()?;
@@ -93,7 +105,16 @@ fn failure(raw: &RawValue) -> RpcFailure {
     let failure: Failure<'_> = serde_json::from_str(raw.get()).unwrap_or_default();
     let unsupported = failure.data.and_then(|data| serde_json::from_str::<Unsupported>(data.get()).ok());
     let supported = unsupported.map_or_else(Vec::new, |unsupported| unsupported.supported);
-    RpcFailure { code: failure.code, message: failure.message.chars().take(ERROR_CHARS_MAX).collect(), supported }
+    let missing = failure.data.filter(|_| failure.code == MISSING_CAPABILITY);
+    let missing = missing.and_then(|data| serde_json::from_str::<Missing>(data.get()).ok());
+    let needs = missing.and_then(|missing| missing.required_capabilities.keys().find_map(|name| capability(name)));
+    let message = failure.message.chars().take(ERROR_CHARS_MAX).collect();
+    RpcFailure { code: failure.code, message, supported, needs }
+}
+
+fn capability(name: &str) -> Option<ClientCapability> {
+    let all = [ClientCapability::Elicitation, ClientCapability::Sampling, ClientCapability::Roots];
+    all.into_iter().find(|capability| capability.as_str() == name)
 }
 
 /// The lists of a server.

@@ -15,7 +15,7 @@ use super::client;
 use super::fault::Fault;
 use super::hearing;
 use super::link::Link;
-use super::message::Ask;
+use super::message::{Ask, RpcFailure};
 use crate::question;
 
 /// How often a server may ask before it must answer.
@@ -83,7 +83,12 @@ pub(super) async fn ask(link: &Link, server: &str, cx: &Cx, ask: Ask<'_>) -> Res
         retry = Arc::new(answered(link, server, cx, required, &goes_on).await.map_err(Ended::Refused)?);
     }
     for _ in 0..ROUNDS_MAX {
-        let result = hearing::ask(link, ask, server, cx, retry).await?;
+        let result = match hearing::ask(link, ask, server, cx, retry).await {
+            Err(Fault::Rpc(RpcFailure { needs: Some(kind), .. })) if !offers(cx, kind) => {
+                return Err(Ended::Refused(ToolError::client_lacks(kind)));
+            }
+            asked => asked?,
+        };
         let Some(required) = required(&result) else { return Ok(result) };
         let goes_on = to_raw_value(&Left {
             server: server.into(),
@@ -95,6 +100,10 @@ pub(super) async fn ask(link: &Link, server: &str, cx: &Cx, ask: Ask<'_>) -> Res
         retry = Arc::new(answered(link, server, cx, required, &goes_on).await.map_err(Ended::Refused)?);
     }
     Err(Ended::Refused(broken(server, &format!("it asked {ROUNDS_MAX} times without an answer of its own"))))
+}
+
+fn offers(cx: &Cx, kind: ClientCapability) -> bool {
+    cx.peer.is_some() && question::is_offered(cx.client, kind, client::nothing())
 }
 
 /// What a result wants to know, if it does. One that cannot be read is for who reads results.

@@ -120,6 +120,10 @@ def answer(method, params, id):
                 out("x" * 1_000_000)
             out('"}]}}\n')
             return None
+        if do == "need sampling":
+            data = {"requiredCapabilities": {"sampling": {}}}
+            send({"id": id, "error": {"code": -32021, "message": "it needs more", "data": data}})
+            return None
         if do == "zeros":
             for _ in range(2_000):
                 out("\0" * 1_000_000)

@@ -174,4 +174,11 @@ async fn a_new_server_that_asks_what_cannot_be_asked_is_refused() {
     let alone = Cx { peer: None, ..cx(&house, &client) };
     let error = ask(&house, alone, "rounds").await.unwrap_err();
     assert!(error.client_lacks.is_some(), "{error:?}");
+    // The client is told what it would have to offer, and not what it offers already.
+    let error = ask(&house, cx(&house, &client), "need sampling").await.unwrap_err();
+    assert_eq!(error.client_lacks, Some(ClientCapability::Sampling), "{error:?}");
+    let mut whole = cx(&house, &client);
+    whole.client.sampling = true;
+    let error = ask(&house, whole, "need sampling").await.unwrap_err();
+    assert_eq!((error.client_lacks, error.code), (None, Code::UpstreamError), "{error:?}");
 }
