@@ -8,7 +8,7 @@
 use std::error::Error;
 
 use rmcp::handler::server::wrapper::Parameters;
-use rmcp::model::{CallToolRequestParams, ProtocolVersion};
+use rmcp::model::{CallToolRequestParams, ClientConfig, ProtocolVersion};
 use rmcp::service::RunningService;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
@@ -56,21 +56,26 @@ async fn client(mode: &str, transport: &str, key: &str, target: &[&str]) -> Outc
         "legacy" => ClientLifecycleMode::Initialize,
         _ => ClientLifecycleMode::Auto { preferred_versions: vec![ProtocolVersion::LATEST], legacy_version: None },
     };
+    // A handshake can select no revision without one, and yet is offered the newest unless somebody says otherwise.
+    let mut info = ClientConfig::default();
+    info.protocol_version = ProtocolVersion::LATEST_WITH_INITIALIZE;
     let [first, rest @ ..] = target else { return Err("a client wants a target".into()) };
     match transport {
         "stdio" => {
-            let command = Command::new(first).configure(|command| drop(command.args(rest)));
-            asked(().serve_with_lifecycle(TokioChildProcess::new(command)?, lifecycle).await?).await
+            let command = Command::new(first).configure(|command| {
+                command.args(rest);
+            });
+            asked(info.serve_with_lifecycle(TokioChildProcess::new(command)?, lifecycle).await?).await
         }
         _ => {
             let config = StreamableHttpClientTransportConfig::with_uri(*first).auth_header(key);
             let transport = StreamableHttpClientTransport::from_config(config);
-            asked(().serve_with_lifecycle(transport, lifecycle).await?).await
+            asked(info.serve_with_lifecycle(transport, lifecycle).await?).await
         }
     }
 }
 
-async fn asked(client: RunningService<RoleClient, ()>) -> Outcome<()> {
+async fn asked(client: RunningService<RoleClient, ClientConfig>) -> Outcome<()> {
     let tools = client.list_all_tools().await?;
     if !tools.iter().any(|tool| tool.name == "calculate") {
         return Err("`calculate` is not listed".into());
