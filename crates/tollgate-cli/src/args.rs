@@ -10,7 +10,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use tollgate::ledger::ExportFormat;
 
 pub(crate) use audit::{AuditAction, EraseArgs, ExportArgs, FilterArgs, QueryArgs};
-pub(crate) use mcp::{AddArgs, McpAction};
+pub(crate) use mcp::{AddArgs, LoginArgs, McpAction};
 pub(crate) use run::{RunArgs, SessionsAction};
 
 /// The tool layer of AI agents: decides whether a tool call may happen, makes it happen, and writes it down.

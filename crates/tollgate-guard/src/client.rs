@@ -18,7 +18,7 @@ use reqwest::redirect::Policy;
 use tokio::time::timeout;
 use tollgate_types::{Progress, Secret, limits};
 
-pub use credentials::{CannotRead, CredentialSource, Credentials, Current, NOT_ALLOWED_ADVICE, Renewal};
+pub use credentials::{CannotRead, CredentialSource, Credentials, Current, NOT_ALLOWED_ADVICE, Refusal, Renewal};
 pub use error::ClientError;
 pub use origin::Origin;
 pub(crate) use origin::shown;
@@ -168,6 +168,12 @@ impl Response {
     /// The first value of a header, if it is text.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.inner.headers().get(name)?.to_str().ok()
+    }
+
+    /// All values of a header that are text, as one list.
+    pub fn headers(&self, name: &str) -> String {
+        let values = self.inner.headers().get_all(name).iter().filter_map(|value| value.to_str().ok());
+        values.collect::<Vec<_>>().join(", ")
     }
 
     /// How long the server asks to be left alone, from `now`.

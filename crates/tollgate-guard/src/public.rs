@@ -1,6 +1,6 @@
 //! The client for the open web: it asks addresses that nobody configured, so each is judged, each connection goes to an
 //! address that was judged, and each redirect is judged again before it is followed. It knows no ambient proxy, keeps no
-//! cookies, and only reads.
+//! cookies, and reads; what it posts is what a login takes.
 
 mod error;
 mod pin;
@@ -57,7 +57,7 @@ struct Shared {
     http: OnceLock<reqwest::Client>,
 }
 
-/// One `GET`.
+/// One `GET`, or the head of a `POST`.
 #[derive(Clone)]
 pub struct PublicRequest {
     /// An absolute `http` or `https` address.
@@ -149,6 +149,21 @@ impl PublicClient {
         timeout(wait, hop).await.unwrap_or_else(|_elapsed| Err(timed_out(wait)))
     }
 
+    /// Posts `body` to one address. A redirect is an answer like any other: what was meant for one address goes to no other.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    pub async fn post(&self, request: PublicRequest, body: Vec<u8>) -> Result<PublicResponse, PublicError> {
+        let wait = request.timeout;
+        let posted = async {
+            let headers = headers(&request.headers)?;
+            let target = address::judge_url(&request.url, &self.shared.policy)?;
+            let response = self.ask(&target, &headers, Some(body)).await?;
+            read(response, &target, request.body_bytes_max).await
+        };
+        timeout(wait, posted).await.unwrap_or_else(|_elapsed| Err(timed_out(wait)))
+    }
+
     async fn follow(&self, request: PublicRequest) -> Result<PublicResponse, PublicError> {
         let mut headers = headers(&request.headers)?;
         let mut target = address::judge_url(&request.url, &self.shared.policy)?;
@@ -171,7 +186,7 @@ impl PublicClient {
         headers: &[(HeaderName, HeaderValue)],
         body_bytes_max: usize,
     ) -> Result<Step, PublicError> {
-        let response = self.ask(target, headers).await?;
+        let response = self.ask(target, headers, None).await?;
         let Some(location) = location(&response) else {
             return read(response, target, body_bytes_max).await.map(Step::Page);
         };
@@ -180,17 +195,20 @@ impl PublicClient {
             .map_err(|refusal| PublicError::RedirectRefused { from: origin(target), refusal })
     }
 
-    /// One exchange, up to the head of the answer.
+    /// One exchange, up to the head of the answer: a `GET`, or a `POST` of what is posted.
     async fn ask(
         &self,
         target: &Target,
         headers: &[(HeaderName, HeaderValue)],
+        body: Option<Vec<u8>>,
     ) -> Result<reqwest::Response, PublicError> {
         let failed = |error: reqwest::Error| match refusal(&error) {
             Some(refusal) => PublicError::Refused(refusal.clone()),
             None => PublicError::Exchange(ClientError::from_http(origin(target), &error)),
         };
-        let mut request = reqwest::Request::new(reqwest::Method::GET, target.url().clone());
+        let method = if body.is_some() { reqwest::Method::POST } else { reqwest::Method::GET };
+        let mut request = reqwest::Request::new(method, target.url().clone());
+        *request.body_mut() = body.map(Into::into);
         for (name, value) in headers {
             request.headers_mut().append(name, value.clone());
         }

@@ -1,6 +1,8 @@
 //! The client of MCP servers, for MCP's conformance suite to judge: it comes up at the address that is its last argument,
 //! lists, and calls what it found, with the arguments that the suite hands it in `MCP_CONFORMANCE_CONTEXT` or with ones that
-//! fit each tool's schema; its human accepts each form as it is filled in beforehand. Exit status: 0 the server was up and every call was answered · 1 otherwise.
+//! fit each tool's schema; its human accepts each form as it is filled in beforehand. Where the server wants a login it
+//! follows the address that a human would be sent to. Exit status: 0 the server was up and every call was answered ·
+//! 1 otherwise.
 
 #![expect(clippy::indexing_slicing, reason = "an index into a JSON value that is not there gives null")]
 
@@ -11,18 +13,25 @@ use std::time::Duration;
 
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
-use tollgate_guard::client::Credentials;
+use tollgate_guard::client::{Client, Credentials, Origin, Request};
+use tollgate_guard::redact::Redactor;
+use tollgate_mcp::oauth::{
+    Asked, AuthError, ClientIdentity, ClientProof, Grant, LoginFile, Oauth, OauthConfig, SigningKey, UserAgent,
+};
 use tollgate_mcp::upstream::{Limits, UpstreamConfig, UpstreamKind, UpstreamState, Upstreams};
-use tollgate_testkit::{RecordingDoor, TestClock};
+use tollgate_testkit::{Folder, RecordingDoor, TestClock};
 use tollgate_types::{
-    BoxFuture, CallResult, ClientCapabilities, ClientCapability, Code, Cx, End, ErrorObject, LogMessage, Peer,
-    PeerError, PeerQuestion, Tool, ToolDefinition,
+    BoxFuture, CallResult, ClientCapabilities, ClientCapability, Clock, Code, Cx, End, ErrorObject, LogMessage, Peer,
+    PeerError, PeerQuestion, Secret, Tool, ToolDefinition,
 };
 
 const NAME: &str = "x";
 const WAIT: Duration = Duration::from_secs(20);
 /// A tool of the suite that wants to see what became of the schema of another.
 const ECHO: &str = "mcp__x__json_schema_echo";
+/// The suite's client metadata document.
+const DOCUMENT: &str = "https://conformance-test.local/client-metadata.json";
+const REDIRECT: &str = "http://127.0.0.1:4711/callback";
 
 #[tokio::main]
 async fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
@@ -31,8 +40,9 @@ async fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
         Ok(text) => serde_json::from_str(&text)?,
         Err(_) => Value::Null,
     };
-    let config = UpstreamConfig::new(NAME, UpstreamKind::Http { url, headers: Credentials::default() });
-    let clock = Arc::new(TestClock::new(jiff::Timestamp::UNIX_EPOCH));
+    let (clock, folder) = (clock(), Folder::new()?);
+    let headers = credentials(&url, &context, &folder, Arc::clone(&clock))?;
+    let config = UpstreamConfig::new(NAME, UpstreamKind::Http { url, headers });
     let upstreams = Upstreams::start(vec![config], Limits::default(), clock, Arc::new(|_| {}))?;
     upstreams.settle(WAIT).await;
     let mut is_well = upstreams.list().iter().all(|status| status.state == UpstreamState::Ready);
@@ -86,6 +96,57 @@ impl Peer for Human {
     }
 
     fn log(&self, _: LogMessage) {}
+}
+
+#[expect(clippy::disallowed_methods, reason = "what a client signs holds for a minute of real time")]
+fn clock() -> Arc<dyn Clock> {
+    Arc::new(TestClock::new(jiff::Timestamp::now()))
+}
+
+/// A login, by what the suite hands over.
+fn credentials(
+    url: &str,
+    context: &Value,
+    folder: &Folder,
+    clock: Arc<dyn Clock>,
+) -> Result<Credentials, Box<dyn std::error::Error>> {
+    let text = |name: &str| context[name].as_str();
+    let proof = match (text("client_secret"), text("private_key_pem")) {
+        (Some(secret), _) => ClientProof::Secret(Secret::new(secret)),
+        (None, Some(pem)) => ClientProof::Key(Arc::new(SigningKey::from_pem(&Secret::new(pem))?)),
+        (None, None) => ClientProof::Nothing,
+    };
+    let identity = match text("client_id") {
+        Some(id) => ClientIdentity::Registered { id: id.to_owned(), proof },
+        None => ClientIdentity::Document(DOCUMENT.to_owned()),
+    };
+    let scenario = std::env::var("MCP_CONFORMANCE_SCENARIO").unwrap_or_default();
+    let grant = if scenario.contains("client-credentials") { Grant::ClientCredentials } else { Grant::Code };
+    let config = OauthConfig { url: url.to_owned(), identity, issuer: None, scopes: Vec::new(), grant };
+    let (file, redactor) = (LoginFile::new(folder.path(), NAME), Redactor::new(b"conformance", []));
+    let login = Oauth::new(config, file, Credentials::default(), redactor, clock)?;
+    Ok(Arc::new(login.asking(Arc::new(Willing))).credentials())
+}
+
+/// A human who agrees to everything at once.
+struct Willing;
+
+impl UserAgent for Willing {
+    fn redirect_uri(&self) -> String {
+        REDIRECT.to_owned()
+    }
+
+    fn visit<'a>(&'a self, asked: &'a Asked) -> BoxFuture<'a, Result<String, AuthError>> {
+        Box::pin(async {
+            let url = asked.url().to_owned();
+            let client = Client::new([Origin::of(&url)?]);
+            let (method, headers, secret_headers) = ("GET".to_owned(), Vec::new(), Vec::new());
+            let response =
+                client.send(Request { method, url, headers, secret_headers, body: None, timeout: WAIT }).await?;
+            let location = response.header("location").map(ToOwned::to_owned);
+            location.ok_or_else(|| AuthError::Human(format!("HTTP {} is no redirect", response.status)))
+        })
+    }
 }
 
 /// What is called: what the suite says, or each tool once.

@@ -1,5 +1,5 @@
 //! The Model Context Protocol: a server over any [`Door`](tollgate_types::Door), and a client of other servers
-//! ([`upstream`]).
+//! ([`upstream`]) that logs in where they want it ([`oauth`]).
 //!
 //! [`Session`] is the protocol without I/O: one message in, one [`Action`] out. [`serve_stdio`] drives it over a pair
 //! of byte streams; [`http::Endpoint`] is the protocol of streamable HTTP, for a server to drive. Both eras share one
@@ -7,6 +7,7 @@
 //! (per-request `_meta`, 2026-07-28). Nothing here decides whether a call may happen: that is the door's business.
 
 mod jsonrpc;
+pub mod oauth;
 mod question;
 mod server;
 mod stdio;

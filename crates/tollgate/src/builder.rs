@@ -20,6 +20,7 @@ use tollgate_types::{ApprovalChannel, Clock, Secret, SourceKind, Tool, Workspace
 use crate::anchor::Anchors;
 use crate::config::{Http, Loaded, Runs, TextOrSecret, ToolConfig};
 use crate::data;
+use crate::logins::Logins;
 use crate::model::Summaries;
 use crate::overlay::Overlays;
 use crate::own;
@@ -32,6 +33,7 @@ pub struct Builder {
     loaded: Arc<Loaded>,
     data_dir: Option<PathBuf>,
     workspace: Option<PathBuf>,
+    logins: Option<PathBuf>,
     roles: Vec<Role>,
     tools: Vec<Arc<dyn Tool>>,
     approvals: Option<Arc<dyn ApprovalChannel>>,
@@ -46,6 +48,7 @@ impl Builder {
             loaded: Arc::new(Loaded::defaults(".")),
             data_dir: None,
             workspace: None,
+            logins: None,
             roles: Vec::new(),
             tools: Vec::new(),
             approvals: None,
@@ -66,6 +69,13 @@ impl Builder {
     #[must_use]
     pub fn data_dir(mut self, folder: impl Into<PathBuf>) -> Self {
         self.data_dir = Some(folder.into());
+        self
+    }
+
+    /// Where logins to MCP servers are kept; unsaid: in the data folder.
+    #[must_use]
+    pub fn logins(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.logins = Some(folder.into());
         self
     }
 
@@ -160,9 +170,8 @@ impl Builder {
         desk.iter().for_each(|desk| desk.know(&gate));
         warnings.extend(idle::told(&gate));
         let telemetry = telemetry::watch(&gate, &self.loaded, &redactor, &mut warnings).await?;
-        let configs = servers::configured(&self.loaded, &redactor, &mut warnings).await?;
-        let configs = watch::logged(configs, &data_dir, &redactor, &self.clock);
-        let servers = served(&self.loaded, configs, &gate, overlays, &self.clock)?;
+        let peers = peers(&self.loaded, &data_dir, self.logins, &self.clock, &redactor, &mut warnings).await?;
+        let servers = served(&self.loaded, peers, &gate, overlays, &self.clock)?;
         Ok(Tollgate {
             webhook: webhook::watching(webhook, &gate),
             gate,
@@ -195,15 +204,30 @@ fn folders(
     Ok((workspace, data_dir))
 }
 
+/// How the MCP servers are reached, where what they print is kept, and the logins there.
+async fn peers(
+    loaded: &Loaded,
+    data_dir: &Path,
+    logins: Option<PathBuf>,
+    clock: &Arc<dyn Clock>,
+    redactor: &Redactor,
+    warnings: &mut Vec<String>,
+) -> Result<(Vec<UpstreamConfig>, Logins), Error> {
+    let folder = logins.unwrap_or_else(|| data_dir.join("logins"));
+    let mut logins = Logins::new(folder, Arc::clone(clock), redactor.clone());
+    let configs = servers::configured(loaded, redactor, &mut logins, warnings).await?;
+    Ok((watch::logged(configs, data_dir, redactor, clock), logins))
+}
+
 /// The MCP servers, where there are some.
 fn served(
     loaded: &Loaded,
-    configs: Vec<UpstreamConfig>,
+    (configs, logins): (Vec<UpstreamConfig>, Logins),
     gate: &Gate,
     overlays: Overlays,
     clock: &Arc<dyn Clock>,
 ) -> Result<Option<Arc<Servers>>, Error> {
-    let start = || Servers::start(configs, gate.clone(), overlays, Arc::clone(clock));
+    let start = || Servers::start(configs, logins, gate.clone(), overlays, Arc::clone(clock));
     let servers = (!loaded.config.mcp.is_empty()).then(start).transpose();
     servers.map_err(|error| loaded.server_fault(&error).into())
 }

@@ -47,7 +47,7 @@ impl CredentialSource for Source {
                     Ok(Resolved::Secret(secret)) => headers.push((name.clone(), secret)),
                     Err(why) => {
                         tracing::warn!("{}: the credentials cannot be read anew: {why}", self.whose);
-                        return Err(CannotRead);
+                        return Err(CannotRead::Unread);
                     }
                 }
             }

@@ -42,6 +42,7 @@ pub mod config;
 mod credentials;
 mod data;
 mod error;
+mod logins;
 mod model;
 mod overlay;
 mod own;

@@ -10,6 +10,7 @@ use tokio::task::JoinSet;
 use tollgate_gate::Gate;
 use tollgate_guard::client::{Credentials, socket_address};
 use tollgate_guard::redact::Redactor;
+use tollgate_mcp::oauth::Oauth;
 use tollgate_mcp::upstream::{
     Asks, Limits, Override, Quarantined, Sessions, Start, UpstreamConfig, UpstreamError, UpstreamKind, UpstreamStatus,
     Upstreams,
@@ -20,6 +21,7 @@ use crate::Error;
 use crate::builder::{Resolved, resolve};
 use crate::config::{Loaded, McpKind, McpServer, Transport};
 use crate::credentials;
+use crate::logins::Logins;
 use crate::overlay::Overlays;
 
 /// How long a list waits for servers that did not yet say what they have.
@@ -34,6 +36,7 @@ pub(crate) struct Servers {
     gate: Gate,
     overlays: Overlays,
     upstreams: Upstreams,
+    logins: Logins,
     changed: Arc<Changed>,
     known: Mutex<BTreeMap<String, Known>>,
     following: Mutex<JoinSet<()>>,
@@ -68,6 +71,7 @@ impl Servers {
     /// Takes the configured servers in charge; what they say later comes into the gate by itself.
     pub(crate) fn start(
         configs: Vec<UpstreamConfig>,
+        logins: Logins,
         gate: Gate,
         overlays: Overlays,
         clock: Arc<dyn Clock>,
@@ -79,7 +83,8 @@ impl Servers {
         });
         let upstreams = Upstreams::start(configs, Limits::default(), clock, on_change)?;
         let (known, following) = (Mutex::default(), Mutex::default());
-        let servers = Arc::new(Self { gate, overlays, upstreams, changed: Arc::clone(&changed), known, following });
+        let told = Arc::clone(&changed);
+        let servers = Arc::new(Self { gate, overlays, upstreams, logins, changed: told, known, following });
         let supply: Weak<dyn Supply> = Arc::downgrade(&servers) as Weak<dyn Supply>;
         servers.gate.supplied_by(supply);
         let following = follow(Arc::downgrade(&servers), changed);
@@ -144,6 +149,11 @@ impl Servers {
         self.upstreams.ping(name).await
     }
 
+    /// The login to a server that can have one.
+    pub(crate) fn login(&self, name: &str) -> Option<Arc<Oauth>> {
+        self.logins.of(name)
+    }
+
     /// Every server as it is now.
     pub(crate) fn seen(&self) -> Vec<UpstreamStatus> {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
@@ -198,6 +208,7 @@ pub(crate) fn program_files(loaded: &Loaded) -> Vec<PathBuf> {
 pub(crate) async fn configured(
     loaded: &Loaded,
     redactor: &Redactor,
+    logins: &mut Logins,
     warnings: &mut Vec<String>,
 ) -> Result<Vec<UpstreamConfig>, Error> {
     let folder = std::path::absolute(&loaded.folder).map_err(|error| Error::Folder {
@@ -215,14 +226,9 @@ pub(crate) async fn configured(
                 }
                 Err(why) => Err(why),
             },
-            McpKind::Endpoint(url) => values(&server.get_ref().headers, loaded, redactor).await.map(|headers| {
-                let given = server.get_ref().headers.clone();
-                let headers = match credentials::source(format!("the MCP server `{name}`"), given, loaded, redactor) {
-                    Some(source) => Credentials::renewable(headers, source),
-                    None => Credentials::fixed(headers),
-                };
-                endpoint(url.to_owned(), headers, server.get_ref().transport)
-            }),
+            McpKind::Endpoint(url) => shown(name, server.get_ref(), loaded, redactor, logins)
+                .await
+                .map(|credentials| endpoint(url.to_owned(), credentials, server.get_ref().transport)),
         };
         match kind {
             Ok(kind) => configs.push(config(name, kind, server.get_ref())),
@@ -230,6 +236,23 @@ pub(crate) async fn configured(
         }
     }
     Ok(configs)
+}
+
+/// What an endpoint is shown with every request.
+async fn shown(
+    name: &str,
+    server: &McpServer,
+    loaded: &Loaded,
+    redactor: &Redactor,
+    logins: &mut Logins,
+) -> Result<Credentials, String> {
+    let headers = values(&server.headers, loaded, redactor).await?;
+    let source = credentials::source(format!("the MCP server `{name}`"), server.headers.clone(), loaded, redactor);
+    let headers = match source {
+        Some(source) => Credentials::renewable(headers, source),
+        None => Credentials::fixed(headers),
+    };
+    logins.credentials(name, server, headers, loaded).await
 }
 
 fn endpoint(url: String, headers: Credentials, transport: Option<Transport>) -> UpstreamKind {

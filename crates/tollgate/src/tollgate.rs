@@ -9,6 +9,7 @@ use tollgate_agent::{ModelClient, Options, Sessions};
 use tollgate_gate::{Erasing, Gate, Operator};
 use tollgate_guard::redact::Redactor;
 use tollgate_ledger::Ledger;
+use tollgate_mcp::oauth::Oauth;
 use tollgate_mcp::upstream::UpstreamStatus;
 use tollgate_policy::Role;
 use tollgate_telemetry::Telemetry;
@@ -94,6 +95,11 @@ impl Tollgate {
     /// How long an MCP server takes to answer whether it is there, once it is up; none where no server has this name.
     pub async fn ping_server(&self, name: &str) -> Option<Result<Duration, ToolError>> {
         self.servers.as_ref()?.ping(name).await
+    }
+
+    /// The login to an MCP server; none where no server that could have one has this name.
+    pub fn login(&self, name: &str) -> Option<Arc<Oauth>> {
+        self.servers.as_ref()?.login(name)
     }
 
     /// The language that models are spoken to in.

@@ -24,6 +24,21 @@ pub(crate) enum McpAction {
         /// The server's name
         name: String,
     },
+    /// Log in to a server that wants it, in a browser
+    #[command(
+        after_help = "The login is kept in logins/ of the data folder, for its owner alone, and renewed by itself. On a \
+                      machine without a browser, open the address on another one, and with --no-browser paste the address \
+                      that the browser is sent to in the end; its page need not load. docs/logins.md.\n\nExit status: 0 \
+                      logged in · 2 there is nothing to log in to · 3 refused, or not in time · 6 nobody could be asked.\n\n\
+                      Examples:\n  tollgate mcp login docs\n  tollgate mcp login docs --no-browser --scope files:write"
+    )]
+    Login(LoginArgs),
+    /// Forget the login to a server, and take it back where it was given
+    #[command(after_help = "Exit status: 0 nobody is logged in any more.")]
+    Logout {
+        /// The server's name
+        name: String,
+    },
     /// Start servers and measure how soon they answer
     #[command(after_help = "Exit status: 0 all answer · 1 one does not.")]
     Ping {
@@ -42,6 +57,22 @@ pub(crate) enum McpAction {
         #[arg(long, value_name = "COUNT", default_value_t = 100)]
         lines: usize,
     },
+}
+
+/// `mcp login`.
+#[derive(Args)]
+pub(crate) struct LoginArgs {
+    /// The server's name
+    pub(crate) name: String,
+    /// Open no browser, and take the address that one was sent to from standard input
+    #[arg(long)]
+    pub(crate) no_browser: bool,
+    /// Something that the login is to permit besides what the server wants and the configuration allows
+    #[arg(long, value_name = "SCOPE")]
+    pub(crate) scope: Vec<String>,
+    /// How long a human may take
+    #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u16).range(1..=3600))]
+    pub(crate) wait: u16,
 }
 
 /// `mcp add`.

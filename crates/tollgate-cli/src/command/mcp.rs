@@ -1,14 +1,16 @@
 //! `tollgate mcp`: the servers that Tollgate calls.
 
 mod add;
+mod browser;
 mod inspect;
+mod login;
 mod logs;
 mod ping;
 
 use std::io::IsTerminal;
 
 use tollgate::config::Loaded;
-use tollgate::mcp::upstream::{UpstreamState, UpstreamStatus};
+use tollgate::mcp::upstream::{Trouble, UpstreamState, UpstreamStatus};
 
 use super::{configuration, open};
 use crate::args::{Format, Global, McpAction};
@@ -25,6 +27,8 @@ pub(crate) async fn run(global: &Global, action: McpAction) -> Result<u8, Failur
         McpAction::List => list(global).await,
         McpAction::Add(args) => add::run(global, &args),
         McpAction::Inspect { name } => inspect::run(global, &name).await,
+        McpAction::Login(args) => login::log_in(global, args).await,
+        McpAction::Logout { name } => login::log_out(global, &name).await,
         McpAction::Ping { names, count } => ping::run(global, names, count).await,
         McpAction::Logs { name, lines } => logs::run(global, &name, lines),
     }
@@ -98,10 +102,10 @@ fn trouble_lines(server: &UpstreamStatus, is_terminal: bool) -> String {
         for line in lines.iter().skip(lines.len().saturating_sub(STDERR_LINES)) {
             text.push_str(&format!("{}: stderr: {}\n", server.name, visible(line)));
         }
-        text.push_str(&format!(
-            "what mends it: tollgate doctor; all that it said: tollgate mcp logs {}\n",
-            server.name
-        ));
+        text.push_str(&match server.trouble {
+            Some(Trouble::NeedsLogin) => format!("what mends it: tollgate mcp login {}\n", server.name),
+            _ => format!("what mends it: tollgate doctor; all that it said: tollgate mcp logs {}\n", server.name),
+        });
     }
     text
 }

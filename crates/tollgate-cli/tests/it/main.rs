@@ -18,6 +18,7 @@ mod import;
 mod intervention;
 mod language;
 mod log;
+mod logins;
 mod mcp;
 mod once;
 mod pages;

@@ -16,11 +16,44 @@ pub trait CredentialSource: Send + Sync {
     /// # Errors
     /// That they cannot be read now. Why is the operator's to know, and stands in the log.
     fn read(&self) -> BoxFuture<'_, Result<Headers, CannotRead>>;
+
+    /// The same after a server said what it does not like about them. What is read from a file is the same file whatever
+    /// right is missing: only who is not known is asked for anew.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    fn read_after<'a>(&'a self, refusal: &'a Refusal) -> BoxFuture<'a, Result<Headers, CannotRead>> {
+        match refusal.status {
+            403 => Box::pin(std::future::ready(Err(CannotRead::Unread))),
+            _ => self.read(),
+        }
+    }
+
+    /// Whether they end soon, so that they are better read anew before the next request.
+    fn is_due(&self) -> bool {
+        false
+    }
+}
+
+/// A server's word against credentials.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Refusal {
+    /// 401, or 403; 0 where they were refused by nobody and only end soon.
+    pub status: u16,
+    /// What it wants instead: its `WWW-Authenticate`.
+    pub challenge: String,
 }
 
 /// Credentials cannot be read now.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct CannotRead;
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CannotRead {
+    /// Why stands in the log.
+    Unread,
+    /// Why, as models and operators may read it.
+    Failed(String),
+    /// A human must log in. Why, as models and operators may read it.
+    LoggedOut(String),
+}
 
 /// The headers that go with every request to one server. A clone shares what was read anew.
 #[derive(Clone)]
@@ -42,6 +75,8 @@ pub struct Current {
     /// How often they were read anew, and what came of it the last time.
     reads: u64,
     last: Renewal,
+    /// Why they could not be read, where that may be said.
+    why: Option<Arc<str>>,
 }
 
 /// What reading credentials anew came to.
@@ -53,6 +88,8 @@ pub enum Renewal {
     Same,
     /// They could not be read.
     Unread,
+    /// A human must log in.
+    LoggedOut,
     /// They are fixed for as long as the process lives.
     Fixed,
 }
@@ -66,6 +103,7 @@ impl Renewal {
             }
             Self::Same => "read anew they are the same: the operator must renew them where they come from",
             Self::Unread => "they could not be read anew: the operator must look into the log",
+            Self::LoggedOut => "the operator must log in",
             Self::Fixed => {
                 "the operator must renew them and restart; from a `file` or a `command` they are read anew by themselves"
             }
@@ -89,7 +127,7 @@ impl Credentials {
     }
 
     fn new(headers: Headers, source: Option<Arc<dyn CredentialSource>>) -> Self {
-        let current = Mutex::new(Current { headers: Arc::new(headers), reads: 0, last: Renewal::Fixed });
+        let current = Mutex::new(Current { headers: Arc::new(headers), reads: 0, last: Renewal::Fixed, why: None });
         Self { shared: Arc::new(Shared { current, source, reading: tokio::sync::Mutex::new(()) }) }
     }
 
@@ -102,19 +140,43 @@ impl Credentials {
         self.shared.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The headers as they are now, read anew first where they end soon.
+    pub async fn fresh(&self) -> Current {
+        let current = self.current();
+        if !self.shared.source.as_ref().is_some_and(|source| source.is_due()) {
+            return current;
+        }
+        self.renew_after(&current, &Refusal::default()).await;
+        self.current()
+    }
+
     /// Reads the headers anew after the server refused `used`. Those who were refused meanwhile are answered together.
     pub async fn renew(&self, used: &Current) -> Renewal {
+        self.renew_after(used, &Refusal { status: 401, challenge: String::new() }).await
+    }
+
+    /// The same where the server said what it wants instead.
+    pub async fn renew_after(&self, used: &Current, refusal: &Refusal) -> Renewal {
         let Some(source) = &self.shared.source else { return Renewal::Fixed };
         let _turn = self.shared.reading.lock().await;
         let now = self.current();
         if now.reads != used.reads {
             return now.last;
         }
-        let read = source.read().await;
+        let read = source.read_after(refusal).await;
         let mut current = self.lock();
         current.reads += 1;
+        current.why = None;
         current.last = match read {
-            Err(CannotRead) => Renewal::Unread,
+            Err(CannotRead::Unread) => Renewal::Unread,
+            Err(CannotRead::Failed(why)) => {
+                current.why = Some(why.into());
+                Renewal::Unread
+            }
+            Err(CannotRead::LoggedOut(why)) => {
+                current.why = Some(why.into());
+                Renewal::LoggedOut
+            }
             Ok(headers) if headers == *current.headers => Renewal::Same,
             Ok(headers) => {
                 current.headers = Arc::new(headers);
@@ -129,6 +191,11 @@ impl Current {
     /// The headers.
     pub fn headers(&self) -> &[(String, Secret)] {
         &self.headers
+    }
+
+    /// Why they could not be read anew, where that may be said.
+    pub fn why(&self) -> Option<&str> {
+        self.why.as_deref()
     }
 }
 

@@ -35,12 +35,16 @@ impl Origin {
 
     /// Whether what is sent there goes to another machine in plain text.
     pub fn is_plain_to_afar(&self) -> bool {
-        let url = Url::parse(&self.url).ok().filter(|url| url.scheme() == "http");
-        url.is_some_and(|url| match url.host() {
-            Some(Host::Ipv4(ip)) => !ip.is_loopback(),
-            Some(Host::Ipv6(ip)) => !ip.is_loopback(),
-            Some(Host::Domain(name)) => name != "localhost",
-            None => true,
+        self.url.starts_with("http:") && !self.is_loopback()
+    }
+
+    /// Whether it is on this machine.
+    pub fn is_loopback(&self) -> bool {
+        Url::parse(&self.url).is_ok_and(|url| match url.host() {
+            Some(Host::Ipv4(ip)) => ip.is_loopback(),
+            Some(Host::Ipv6(ip)) => ip.is_loopback(),
+            Some(Host::Domain(name)) => name == "localhost",
+            None => false,
         })
     }
 }

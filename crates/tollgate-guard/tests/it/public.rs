@@ -182,6 +182,24 @@ async fn a_page_comes_decoded_from_the_address_that_was_judged() {
 }
 
 #[tokio::test]
+async fn what_is_posted_goes_to_one_judged_address_and_to_no_other() {
+    let names = Names::of([("pub.example.test", &[&[OPEN]]), ("inner.example.test", &[&[PRIVATE]])]);
+    let world = world(names, |_, port| redirect("http://inner.example.test:P/", port)).await;
+    let mut request = world.request("http://pub.example.test:P/token");
+    request.headers = vec![("Authorization".into(), "Basic zq".into())];
+    let answer = world.client.post(request, b"code=1".to_vec()).await.unwrap();
+    assert_eq!(answer.status, 302, "a redirect is an answer");
+    let head = world.heads().concat();
+    assert!(head.starts_with("POST /token HTTP/1.1\r\n") && head.contains("content-length: 6\r\n"), "{head}");
+    for url in ["http://inner.example.test:P/token", "http://127.0.0.1:P/token"] {
+        let error = world.client.post(world.request(url), b"code=1".to_vec()).await.unwrap_err();
+        assert!(matches!(error, PublicError::Refused(_)), "{error:?}");
+    }
+    assert_eq!(world.heads().len(), 1);
+    world.assert_private_is_untouched();
+}
+
+#[tokio::test]
 async fn a_name_that_is_bound_anew_is_never_followed() {
     let names = Names::of([("rebind.example.test", &[&[OPEN], &[PRIVATE]])]);
     let world = world(names, |_, _| page("connection: close\r\n", b"one")).await;

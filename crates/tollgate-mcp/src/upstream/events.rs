@@ -68,16 +68,18 @@ pub(super) async fn open(
 impl Place {
     /// One exchange, and once more with credentials that were read anew where the server does not take those it was shown.
     async fn ask(&self, method: &str, body: Option<&[u8]>) -> Result<Response, Fault> {
-        let known_by = self.credentials.current();
+        let known_by = self.credentials.fresh().await;
         let response = self.ask_as(&known_by, method, body).await?;
         if response.status != 401 {
             return Ok(response);
         }
-        let renewal = self.credentials.renew(&known_by).await;
+        let fault = refused(response, self.clock.now()).await;
+        let renewal = self.credentials.renew_after(&known_by, &fault.refusal().unwrap_or_default()).await;
+        let known_by = self.credentials.current();
         if renewal != Renewal::Renewed {
-            return Err(refused(response, self.clock.now()).await.after(renewal));
+            return Err(fault.after(renewal, known_by.why()));
         }
-        self.ask_as(&self.credentials.current(), method, body).await
+        self.ask_as(&known_by, method, body).await
     }
 
     async fn ask_as(&self, known_by: &Current, method: &str, body: Option<&[u8]>) -> Result<Response, Fault> {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate_guard::client::{ClientError, Renewal};
+use tollgate_guard::client::{ClientError, Refusal, Renewal};
 
 use super::message::RpcFailure;
 use super::status::Trouble;
@@ -22,6 +22,8 @@ pub(super) enum Fault {
         text: String,
         /// How long the server asks to be left alone.
         retry_after: Option<Duration>,
+        /// What it wants instead of the credentials that it refused: `WWW-Authenticate`.
+        challenge: String,
         /// What reading the credentials anew came to, where it refused them.
         renewal: Renewal,
     },
@@ -61,6 +63,7 @@ impl Fault {
     /// What is wrong with the server, in a word.
     pub(super) fn trouble(&self) -> Trouble {
         match self {
+            Self::Http { renewal: Renewal::LoggedOut, .. } => Trouble::NeedsLogin,
             Self::Http { status: 401 | 403 | 407, .. } => Trouble::NeedsAuth,
             Self::Unreachable(_) => Trouble::NotFound,
             Self::TimedOut { .. } => Trouble::TooSlow,
@@ -72,10 +75,26 @@ impl Fault {
         }
     }
 
-    /// The same where the credentials were read anew before.
-    pub(super) fn after(mut self, read: Renewal) -> Self {
-        if let Self::Http { renewal, .. } = &mut self {
+    /// What the server has against the credentials, where others may help: it does not know who asks, or wants more rights
+    /// of a login (RFC 6750 §3.1).
+    pub(super) fn refusal(&self) -> Option<Refusal> {
+        match self {
+            Self::Http { status: status @ (401 | 403), challenge, .. }
+                if *status == 401 || challenge.contains("insufficient_scope") =>
+            {
+                Some(Refusal { status: *status, challenge: challenge.clone() })
+            }
+            _ => None,
+        }
+    }
+
+    /// The same where the credentials were read anew before. Why that did not work says more than the server does.
+    pub(super) fn after(mut self, read: Renewal, why: Option<&str>) -> Self {
+        if let Self::Http { renewal, text, .. } = &mut self {
             *renewal = read;
+            if let Some(why) = why {
+                why.clone_into(text);
+            }
         }
         self
     }

@@ -115,7 +115,7 @@ impl HttpLink {
     }
 
     /// One exchange, and once more with credentials that were read anew where the server does not take those it was shown:
-    /// it did nothing then.
+    /// it did nothing then. Once where it does not know who asks, and once where it wants more rights.
     async fn exchange(
         &self,
         ask: Ask<'_>,
@@ -123,17 +123,23 @@ impl HttpLink {
         session: Option<&str>,
         listener: &Listener,
     ) -> Result<Box<RawValue>, Fault> {
-        let known_by = self.credentials.current();
-        let refused = match self.exchange_as(&known_by, ask, agreed, session, listener).await {
-            Err(fault @ Fault::Http { status: 401, .. }) => fault,
-            answered => return answered,
-        };
-        let renewal = self.credentials.renew(&known_by).await;
-        if renewal != Renewal::Renewed {
-            return Err(refused.after(renewal));
+        let (mut known_by, mut renewal) = (self.credentials.fresh().await, Renewal::Fixed);
+        let mut statuses = Vec::new();
+        loop {
+            let fault = match self.exchange_as(&known_by, ask, agreed, session, listener).await {
+                Err(fault) => fault,
+                answered => return answered,
+            };
+            let Some(refusal) = fault.refusal().filter(|refusal| !statuses.contains(&refusal.status)) else {
+                return Err(fault.after(renewal, None));
+            };
+            renewal = self.credentials.renew_after(&known_by, &refusal).await;
+            known_by = self.credentials.current();
+            if renewal != Renewal::Renewed {
+                return Err(fault.after(renewal, known_by.why()));
+            }
+            statuses.push(refusal.status);
         }
-        let again = self.exchange_as(&self.credentials.current(), ask, agreed, session, listener).await;
-        again.map_err(|fault| fault.after(renewal))
     }
 
     /// A new session in place of `lost`, once for all who lost it.
@@ -159,14 +165,17 @@ impl HttpLink {
     }
 
     pub(super) async fn tell(&self, body: &[u8], agreed: Option<Revision>) -> Result<(), Fault> {
-        let known_by = self.credentials.current();
+        let known_by = self.credentials.fresh().await;
         let mut request = self.request(&known_by, "POST", self.session().as_deref(), Some(body.to_vec()));
         request.timeout = TELL_WAIT;
         request.headers.extend(agreed.map(|revision| header("MCP-Protocol-Version", revision.as_str())));
         let response = self.client.send(request).await?;
         match response.status {
             200..=299 => Ok(()),
-            status => Err(Fault::Http { status, text: String::new(), retry_after: None, renewal: Renewal::Fixed }),
+            status => {
+                let (text, challenge) = (String::new(), response.headers("www-authenticate"));
+                Err(Fault::Http { status, text, retry_after: None, challenge, renewal: Renewal::Fixed })
+            }
         }
     }
 
@@ -306,6 +315,7 @@ pub(super) fn header(name: &str, value: &str) -> (String, String) {
 /// An answer that HTTP says is none. Its body may still say more.
 pub(super) async fn refused(response: Response, now: Timestamp) -> Fault {
     let (status, retry_after) = (response.status, response.retry_after(now));
+    let challenge = response.headers("www-authenticate");
     let body = response.bytes(ERROR_BODY_BYTES_MAX, TELL_WAIT).await.unwrap_or_default();
     match message::read(&body) {
         Some(Incoming::Response { answer: Err(failure), .. }) if !matches!(status, 401 | 403) => Fault::Rpc(failure),
@@ -314,7 +324,7 @@ pub(super) async fn refused(response: Response, now: Timestamp) -> Fault {
             let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
             let is_page = line.starts_with('<');
             let text = if is_page { String::new() } else { line.chars().take(EXCERPT_CHARS_MAX).collect() };
-            Fault::Http { status, text, retry_after, renewal: Renewal::Fixed }
+            Fault::Http { status, text, retry_after, challenge, renewal: Renewal::Fixed }
         }
     }
 }

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
-use tollgate_guard::client::NOT_ALLOWED_ADVICE;
+use tollgate_guard::client::{NOT_ALLOWED_ADVICE, Renewal};
 use tollgate_types::{Code, Content, ToolError, ToolOutput, limits};
 
 use super::fault::Fault;
@@ -176,13 +176,16 @@ pub(super) fn explain(server: &str, fault: &Fault) -> ToolError {
         }
         Fault::TooLarge { .. } => ToolError::with_code(Code::ResultTooLarge, message).with_hint("ask for less"),
         Fault::TimedOut { .. } => ToolError::with_code(Code::Timeout, message),
-        Fault::Http { status, text, retry_after, renewal } => {
+        Fault::Http { status, text, retry_after, renewal, .. } => {
             let error = upstream(message).with_tool_code(format!("HTTP_{status}")).retry_after(*retry_after);
             let error = if text.is_empty() { error } else { error.from_outside() };
             match status {
                 401 | 403 | 407 => {
                     let error = ToolError { retryable: false, ..error.nothing_happened() };
                     match status {
+                        _ if *renewal == Renewal::LoggedOut => {
+                            error.with_hint(format!("the operator must log in: tollgate mcp login {server}"))
+                        }
                         403 => error.with_hint(NOT_ALLOWED_ADVICE),
                         _ => error.with_hint(format!("the server does not take our credentials; {}", renewal.advice())),
                     }

@@ -35,14 +35,16 @@ pub(super) async fn open(
     limits: Limits,
     (traces, heard): (Arc<Traces>, Arc<Heard>),
 ) -> Result<(StdioLink, Driver), Fault> {
-    let known_by = credentials.current();
+    let known_by = credentials.fresh().await;
     let socket = match connect(client, clock, url, &known_by, limits).await {
         Err(fault @ Fault::Http { status: 401, .. }) => {
-            let renewal = credentials.renew(&known_by).await;
+            let renewal = credentials.renew_after(&known_by, &fault.refusal().unwrap_or_default()).await;
+            let known_by = credentials.current();
             if renewal != Renewal::Renewed {
-                return Err(fault.after(renewal));
+                return Err(fault.after(renewal, known_by.why()));
             }
-            connect(client, clock, url, &credentials.current(), limits).await.map_err(|fault| fault.after(renewal))?
+            let again = connect(client, clock, url, &known_by, limits).await;
+            again.map_err(|fault| fault.after(renewal, None))?
         }
         opened => opened?,
     };

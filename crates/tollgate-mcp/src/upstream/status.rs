@@ -42,6 +42,8 @@ pub enum Trouble {
     NotFound,
     /// It lets nobody in without other credentials.
     NeedsAuth,
+    /// It lets nobody in without a login, and nobody is logged in.
+    NeedsLogin,
     /// It prints on standard output what is no message, and does not answer.
     PrintsOnStdout,
     /// It does not answer in time.

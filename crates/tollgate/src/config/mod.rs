@@ -9,6 +9,7 @@ mod fault;
 mod find;
 mod limit;
 mod model;
+mod oauth;
 mod page;
 mod policy;
 mod prompts;
@@ -39,6 +40,7 @@ pub use error::ConfigError;
 pub use find::{Found, find};
 pub use limit::{CountedBy, Limit, period};
 pub use model::{Api, CallIds, HostedTool, Model, Price};
+pub use oauth::{McpGrant, McpOauth};
 pub use page::{json_schema, page};
 pub use policy::PolicyFile;
 pub use prompts::{Prompt, PromptArgument, PromptMessage, Speaker};
@@ -193,6 +195,9 @@ pub struct McpServer {
     /// What goes with every request to it.
     #[serde(default)]
     pub headers: BTreeMap<String, TextOrSecret>,
+    /// How Tollgate logs in there, where the server wants that and leaves something open.
+    #[serde(default)]
+    pub oauth: Option<McpOauth>,
     /// When it is started.
     #[serde(default)]
     pub start: Start,
@@ -485,18 +490,19 @@ impl Loaded {
     pub(crate) fn mcp_kind<'a>(&self, name: &str, server: &'a Spanned<McpServer>) -> Result<McpKind<'a>, ConfigError> {
         const HINT: &str = "command = \"PROGRAM\" with args and env, or url = \"https://…\" with headers";
         let fault = |message: &str| Err(self.fault(server, format!("mcp.{name}"), message.into(), HINT));
-        let McpServer { command, url, args, env, headers, transport, .. } = server.get_ref();
+        let McpServer { command, url, args, env, headers, transport, oauth, .. } = server.get_ref();
         match (command, url) {
             (Some(_), Some(_)) => fault("it has both `command` and `url`"),
             (None, None) => fault("it has neither `command` nor `url`"),
             (Some(_), None) if !headers.is_empty() => fault("`headers` go with a `url`, not with a program"),
+            (Some(_), None) if oauth.is_some() => fault("`oauth` goes with a `url`, not with a program"),
             (Some(_), None) if transport.is_some() => fault("`transport` goes with a `url`, not with a program"),
             (None, Some(url)) if transport.is_some() && socket_address(url) != *url => {
                 fault("`transport` is for `http`: the address of a WebSocket says it all")
             }
             (None, Some(_)) if !args.is_empty() || !env.is_empty() => fault("`args` and `env` go with a `command`"),
             (Some(command), None) => Ok(McpKind::Program(command)),
-            (None, Some(url)) => Ok(McpKind::Endpoint(url)),
+            (None, Some(url)) => self.check_oauth(name, server, url).map(|()| McpKind::Endpoint(url)),
         }
     }
 }

@@ -156,6 +156,8 @@ impl Loaded {
             Runs::Command(_) => None,
         });
         let servers = config.mcp.values().map(Spanned::get_ref);
+        let logins = servers.clone().filter_map(|server| server.oauth.as_ref());
+        let logins = logins.flat_map(|oauth| oauth.client_secret.iter().chain(&oauth.private_key));
         let in_servers = servers.flat_map(|server| server.env.values().chain(server.headers.values()));
         let anchor = config.audit.anchor.iter().flat_map(|anchor| anchor.get_ref().headers.values());
         let values = headers.chain(config.env.values()).chain(tool_headers.flatten()).chain(in_servers).chain(anchor);
@@ -170,6 +172,7 @@ impl Loaded {
             .chain(databases)
             .chain(search)
             .chain(webhook_secrets)
+            .chain(logins)
             .filter_map(SecretSource::file)
             .map(|path| self.path(path))
             .collect()

@@ -24,7 +24,10 @@ impl Scratch {
         let folder = tempfile::tempdir().map_err(nowhere)?;
         let workspace = folder.path().join("workspace");
         std::fs::create_dir(&workspace).map_err(nowhere)?;
-        let builder = Tollgate::builder().config(loaded).workspace(workspace).data_dir(folder.path().join("data"));
+        // A login that is renewed must not be renewed into a folder that is thrown away.
+        let logins = loaded.data_dir().join("logins");
+        let builder =
+            Tollgate::builder().logins(logins).config(loaded).workspace(workspace).data_dir(folder.path().join("data"));
         match builder.build().await {
             Ok(house) => Ok(Self { house, _folder: folder }),
             Err(error) => {

@@ -67,6 +67,9 @@ async fn lacks(server: &McpServer, loaded: &Loaded) -> Option<(String, String)> 
     }
     let mut lacking = secrets::lacking(&server.env, loaded).await;
     lacking.extend(secrets::lacking(&server.headers, loaded).await);
+    if let Some(oauth) = &server.oauth {
+        lacking.extend(secrets::lacking(&oauth.secrets(), loaded).await);
+    }
     let (name, why, mend) = lacking.into_iter().next()?;
     Some((format!("{name}: {why}"), mend))
 }

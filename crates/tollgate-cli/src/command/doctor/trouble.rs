@@ -60,6 +60,10 @@ pub(super) fn mend(status: &UpstreamStatus, server: &McpServer, loaded: &Loaded)
 fn mend_endpoint(name: &str, trouble: Option<Trouble>, server: &McpServer) -> String {
     let url = word(server.url.as_deref().unwrap_or_default());
     match trouble {
+        Some(Trouble::NeedsLogin) => format!("tollgate mcp login {}", word(name)),
+        Some(Trouble::NeedsAuth) if server.oauth.is_some() => {
+            format!("correct [mcp.{name}.oauth], or log in anew: tollgate mcp login {}", word(name))
+        }
         Some(Trouble::NeedsAuth) => format!(
             "give it a key: headers = {{ Authorization = {{ command = [\"PROGRAM\"] }} }} below [mcp.{name}], which prints \
              `Bearer …`"

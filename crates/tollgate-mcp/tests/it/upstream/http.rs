@@ -310,7 +310,7 @@ struct Reads(Mutex<Vec<&'static str>>);
 impl CredentialSource for Reads {
     fn read(&self) -> BoxFuture<'_, Result<Vec<(String, Secret)>, CannotRead>> {
         let mut left = self.0.lock().unwrap();
-        let next = if left.is_empty() { Err(CannotRead) } else { Ok(authorization(left.remove(0))) };
+        let next = if left.is_empty() { Err(CannotRead::Unread) } else { Ok(authorization(left.remove(0))) };
         Box::pin(std::future::ready(next))
     }
 }

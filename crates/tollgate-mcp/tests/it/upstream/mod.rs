@@ -6,6 +6,7 @@ mod faithful;
 mod hostile;
 mod http;
 mod life;
+mod logins;
 mod pool;
 mod real;
 mod seen;

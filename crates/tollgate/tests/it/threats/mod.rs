@@ -83,6 +83,8 @@ const NEIGHBOURS: &[(&str, Cover)] = &[
     ),
 ];
 
+const LOGINS: &str = "tollgate-mcp/tests/it/upstream/logins/mod.rs";
+
 const LATER: &[(&str, Cover)] = &[
     ("T003", Later("pins of servers' definitions")),
     ("T011", Later("names of servers and their tools: the MCP client")),
@@ -95,13 +97,13 @@ const LATER: &[(&str, Cover)] = &[
     ("T043", Later("archives: no tool reads them yet")),
     ("T044", Later("downloads: no tool writes them yet")),
     ("T045", Later("compressed answers: the HTTP clients")),
-    ("T047", Later("OAuth of MCP servers")),
+    ("T047", Test(LOGINS, "what_a_server_says_falsely_ends_the_login_before_a_token_is_asked_for")),
     ("T049", Later("schemas that explode: the catalog's lint")),
     ("T050", Later("patterns that explode: the catalog's lint")),
     ("T053", Later("OAuth of MCP servers")),
     ("T055", Later("OAuth of MCP servers")),
-    ("T056", Later("OAuth of MCP servers")),
-    ("T058", Later("OAuth of MCP servers")),
+    ("T056", Test("tollgate-mcp/src/oauth/request.rs", "who_answers_is_compared_to_the_byte_before_anything_else")),
+    ("T058", Test(LOGINS, "more_rights_are_asked_of_a_human_with_those_that_were_given")),
     ("T060", Later("what a program sees of others: the sandbox")),
     ("T073", Run(attack::a_fallback_with_a_weaker_policy)),
     ("T075", Later("limits of programs: the sandbox")),
