@@ -37,6 +37,8 @@ WORK_SECONDS = max(2.0, SECONDS / 30)
 CAP_SECONDS = 1.5 + 3.0 + 0.75
 # What a machine under load may add to it.
 PATIENCE_SECONDS = 15.0
+# What one MCP server that runs takes: itself and what watches over it; two handles of processes, four pipes.
+SERVER_PROCESSES, SERVER_DESCRIPTORS = 2, 6
 # What the last third may hold beyond the middle one: memory is given back in pieces, and connections and threads are kept
 # for a while. What leaks with each call comes to hundreds.
 SLACK = {"memory": 6 << 20, "descriptors": 4, "sockets": 4, "threads": 4, "connections": 4}
@@ -254,21 +256,30 @@ def kills(server, upstream, is_over, tally):
                     tally.end("killed an MCP server")
 
 
+def is_server(pid):
+    """Whether a child is an MCP server itself, and not what watches over one."""
+    with contextlib.suppress(OSError):
+        return b"legacy" in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    return False
+
+
 def held(server, upstream, operator):
-    """What the server holds while nobody asks; each upstream was asked once before, so that it is up."""
+    """What the server holds while nobody asks, beyond what the MCP servers take that are up: of two that it starts, one dies all
+    the time and may have to wait for its next start."""
     wait_for("no call is under way", lambda: server.metric(operator, "tollgate_calls_in_flight") == 0)
     for tool in TOOLS:
         server.call(tool, {"do": "fine"})
     own = lambda: {pid for pid, _ in children(server.pid)}
     wait_for("no process of others", lambda: set(working_in(server.folder)) <= {server.pid, *own()})
-    places = descriptors(server.pid)
+    places, held_by = descriptors(server.pid), children(server.pid)
+    up = sum(is_server(pid) for pid, _ in held_by)
     return {
         "memory": int(serving.status(server.pid, "RssAnon")) * 1024,
-        "descriptors": len(places),
+        "descriptors": len(places) - up * SERVER_DESCRIPTORS,
         "sockets": sum(place.startswith("socket:") for place in places),
         "threads": int(serving.status(server.pid, "Threads")),
-        "children": len(children(server.pid)),
-        "zombies": sum(state == "Z" for _, state in children(server.pid)),
+        "children": len(held_by) - up * SERVER_PROCESSES,
+        "zombies": sum(state == "Z" for _, state in held_by),
         "sessions": int(server.metric(operator, "tollgate_mcp_sessions")),
         "connections": upstream.open_connections(),
     }
