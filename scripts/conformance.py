@@ -60,6 +60,15 @@ MUST = {
         "http-header-validation",
         "dns-rebinding-protection",
         "server-stateless",
+        "tasks-lifecycle",
+        "tasks-capability-negotiation",
+        "tasks-wire-fields",
+        "tasks-request-state-removal",
+        "tasks-mrtr-input",
+        "tasks-request-headers",
+        "tasks-dispatch-and-envelope",
+        "tasks-required-task-error",
+        "tasks-mrtr-composition",
     ],
     "2025-11-25": [
         "server-initialize",
@@ -87,6 +96,7 @@ OF_HTTP = {
     "dns-rebinding-protection": "it is about the headers `Host` and `Origin`",
     "http-header-validation": "it is about headers that repeat what the message says",
     "server-stateless": "most of it is about the status that belongs to an error",
+    "tasks-request-headers": "it is about headers that repeat what the message says",
 }
 # What a server of the handshake era cannot ask through a house: a session of that era is everybody's.
 OF_ONE_CLIENT = {
@@ -94,6 +104,7 @@ OF_ONE_CLIENT = {
     "input-required-result-multiple-input-requests": "it asks for folders too",
     "input-required-result-basic-elicitation": "questions of that era have no names",
     "server-stateless": "what clients offer is said once for all, before anybody calls",
+    "tasks-lifecycle": "what only clients that know tasks may call is refused there, and an error of the protocol is a result",
 }
 # A house in front of the fixture, which serves what it has there under the names that it has there.
 HOUSE = """
@@ -112,6 +123,14 @@ ask = "never"
 [mcp.fixture.tools."*"]
 risk = "read"
 permission = "read"
+
+# What a server says of its tools does not say which of them are tasks.
+[server]
+task_after = "200ms"
+[tools."mcp__fixture__{{slow_compute,protocol_error_job,confirm_delete,multi_input}}"]
+execution = {{ task = "always", timeout_ms = 120000 }}
+[tools.mcp__fixture__failing_job]
+execution = {{ task = "required" }}
 
 [sets.fixture]
 bare = "fixture"

@@ -18,9 +18,9 @@ use tollgate_policy::{Effect, Policy, PolicyError};
 use tollgate_shape::Plan;
 use tollgate_store::{InstallKey, Store};
 use tollgate_types::{
-    ApprovalChannel, AttemptId, BoxFuture, Call, CallKind, Caller, CancellationToken, Clock, Code, Door, End,
-    ErrorObject, Language, ObservedCall, Observer, Outcome, Peer, Raw, RepairLevel, Risk, SourceKind, Stage, Summarize,
-    Supply, Text, Tool, ToolDefinition, Workspace, limits::CALLS_UNDER_WAY_MAX,
+    ApprovalChannel, ApprovalId, AttemptId, BoxFuture, Call, CallKind, Caller, CancellationToken, Clock, Code, Door,
+    End, ErrorObject, Language, ObservedCall, Observer, Outcome, Peer, Raw, RepairLevel, Risk, SourceKind, Stage,
+    Summarize, Supply, TaskSupport, Text, Tool, ToolDefinition, Workspace, limits::CALLS_UNDER_WAY_MAX,
 };
 use tollgate_wire::repair;
 
@@ -342,6 +342,14 @@ impl Door for Gate {
 
     fn call<'a>(&'a self, caller: &'a Caller, call: Call) -> BoxFuture<'a, Outcome> {
         self.call_until(caller, call, CancellationToken::new()).boxed()
+    }
+
+    fn task_support(&self, caller: &Caller, tool: &str) -> TaskSupport {
+        admit::task_support(&self.inner, caller, tool)
+    }
+
+    fn answered<'a>(&'a self, approval: &'a ApprovalId) -> BoxFuture<'a, ()> {
+        approve::answered(&self.inner, approval).boxed()
     }
 
     fn permits(&self, caller: &Caller, tool: &ToolDefinition) -> bool {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures_util::FutureExt;
 use tollgate_types::{
     AttemptId, BoxFuture, Call, CallKind, Caller, CancellationToken, ClientCapabilities, Door, ErrorObject,
-    ObservedCall, Outcome, Peer, Text, ToolDefinition, TraceContext, limits::CALL_DEPTH_MAX,
+    ObservedCall, Outcome, Peer, TaskSupport, Text, ToolDefinition, TraceContext, limits::CALL_DEPTH_MAX,
 };
 
 use crate::Gate;
@@ -35,6 +35,10 @@ impl Door for Nested {
 
     fn call<'a>(&'a self, caller: &'a Caller, call: Call) -> BoxFuture<'a, Outcome> {
         self.enter(caller, call, CancellationToken::new()).boxed()
+    }
+
+    fn task_support(&self, caller: &Caller, tool: &str) -> TaskSupport {
+        self.gate.task_support(caller, tool)
     }
 
     fn permits(&self, caller: &Caller, tool: &ToolDefinition) -> bool {

@@ -91,6 +91,19 @@ impl Boots {
         Ok(())
     }
 
+    /// Whether the process of this mark runs.
+    pub(crate) fn lives(&self, id: &BootId) -> io::Result<bool> {
+        let file = match self.disk.open(&self.path.join(format!("{id}.lock")), Access::Read) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            opened => opened?,
+        };
+        match file.file().try_lock_shared() {
+            Err(TryLockError::WouldBlock) => Ok(true),
+            // Given back with the file: whoever looks for the dead meanwhile finds this one the next time.
+            taken => taken.map(|()| false).map_err(Into::into),
+        }
+    }
+
     /// The processes that ended without closing. Their locks are held now, so that nobody else recovers them too.
     /// Called within a turn at the ledger.
     pub(crate) fn dead(&self) -> io::Result<Dead> {

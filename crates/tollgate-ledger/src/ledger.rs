@@ -204,6 +204,14 @@ impl Ledger {
         if dead.boots.is_empty() { Ok(Recovery::default()) } else { self.recover(&dead, tell) }
     }
 
+    /// Whether the process whose run this is still runs.
+    ///
+    /// # Errors
+    /// When its mark cannot be looked at.
+    pub fn lives(&self, boot: &BootId) -> std::io::Result<bool> {
+        if *boot == self.id { Ok(true) } else { self.boots.lives(boot) }
+    }
+
     /// This run of this process, as its records name it.
     pub fn boot(&self) -> &BootId {
         &self.id

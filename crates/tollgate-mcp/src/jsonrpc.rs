@@ -136,6 +136,18 @@ impl RpcError {
         Self { data: Some(Box::new(data)), ..Self::new(-32021, message) }
     }
 
+    /// The client does not know an extension that the request needs (MCP, tasks: capability negotiation).
+    pub(crate) fn missing_extension(name: &str) -> Self {
+        let data = serde_json::json!({ "requiredCapabilities": { "extensions": { name: {} } } });
+        let message = format!("Missing required client capability: the extension {name}");
+        Self { data: Some(Box::new(data)), ..Self::new(-32021, message) }
+    }
+
+    /// What it says.
+    pub(crate) fn message(&self) -> &str {
+        &self.message
+    }
+
     /// There is no such resource (MCP, Resources: error handling; the code is another since 2026-07-28).
     pub(crate) fn resource_not_found(uri: &str, is_stateless: bool) -> Self {
         let code = if is_stateless { -32602 } else { -32002 };

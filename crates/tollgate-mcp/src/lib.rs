@@ -15,5 +15,5 @@ pub mod upstream;
 pub mod wire_name;
 
 pub use jsonrpc::Id;
-pub use server::{Action, Answer, Request, Revision, ServerInfo, Session, StateKeys, http};
+pub use server::{Action, Answer, Request, Revision, ServerInfo, Session, StateKeys, TaskRules, Tasks, http};
 pub use stdio::{ServeError, serve_stdio};

@@ -10,6 +10,7 @@ mod park;
 mod revision;
 mod seal;
 mod shown;
+mod tasks;
 mod tools;
 
 use std::sync::Arc;
@@ -19,8 +20,7 @@ use serde_json::json;
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 use tollgate_types::{
-    CallKind, Caller, ClientCapabilities, Code, Door, ErrorObject, LogLevel, Outcome, Progress, ProgressUpdate,
-    TraceContext, limits,
+    CallKind, Caller, ClientCapabilities, Door, LogLevel, Outcome, Progress, ProgressUpdate, TraceContext, limits,
 };
 
 use crate::jsonrpc::{self, Id, Message, RpcError};
@@ -31,6 +31,9 @@ use params::{Era, Params};
 use park::{Asks, Parking};
 pub use revision::Revision;
 pub use seal::StateKeys;
+pub(crate) use tasks::EXTENSION;
+use tasks::Want;
+pub use tasks::{TaskRules, Tasks};
 
 /// How long a client of the stateless era may keep a list. Lists depend on the caller, so they are private.
 const LIST_TTL_MS: u64 = 60_000;
@@ -66,6 +69,7 @@ pub struct Session {
     handshake: Option<Peer>,
     asked: Arc<Asked>,
     parking: Arc<Parking>,
+    tasks: Option<Arc<Tasks>>,
 }
 
 /// What is known of the other side.
@@ -75,6 +79,8 @@ struct Peer {
     client: ClientCapabilities,
     /// From which level on it wants to hear of what happens.
     logs: Option<LogLevel>,
+    /// Whether it knows tasks; in the handshake era nobody does.
+    knows_tasks: bool,
 }
 
 /// What is to be done about a message. Texts are one line each, without its end.
@@ -93,7 +99,13 @@ pub enum Action {
 impl Session {
     /// A conversation that has not begun.
     pub fn new(info: ServerInfo) -> Self {
-        Self { info: Arc::new(info), handshake: None, asked: Arc::default(), parking: Arc::default() }
+        Self { info: Arc::new(info), handshake: None, asked: Arc::default(), parking: Arc::default(), tasks: None }
+    }
+
+    /// The same, whose calls may go on as tasks of these.
+    #[must_use]
+    pub fn with_tasks(self, tasks: Arc<Tasks>) -> Self {
+        Self { tasks: Some(tasks), ..self }
     }
 
     /// Takes one message: a line, or a body.
@@ -142,16 +154,19 @@ impl Session {
             "server/discover" => {
                 let discovered = json!({
                     "supportedVersions": Revision::STATELESS.map(Revision::as_str),
-                    "capabilities": capabilities(),
+                    "capabilities": self.capabilities_stateless(),
                     "ttlMs": LIST_TTL_MS,
                     "cacheScope": "private",
                 });
                 return Ok(self.reply(id, Revision::V2026_07_28, &self.with_instructions(discovered)));
             }
+            _ if params::is_of_task(method) && self.tasks.is_some() => {
+                params.of_task(method).map(|(task, want)| Ask::Task { task, want })?
+            }
             _ => params.ask(method)?.ok_or_else(|| RpcError::method_not_found(method))?,
         };
-        let (client, logs) = (params.stateless_client()?, params.log_level()?);
-        let peer = Peer { revision: Revision::V2026_07_28, client, logs };
+        let (client, logs, knows_tasks) = (params.stateless_client()?, params.log_level()?, params.knows_tasks()?);
+        let peer = Peer { revision: Revision::V2026_07_28, client, logs, knows_tasks };
         Ok(self.run(id, peer, ask))
     }
 
@@ -160,7 +175,7 @@ impl Session {
             "initialize" => {
                 let (version, client) = params.initialize()?;
                 let revision = Revision::negotiate(&version);
-                self.handshake = Some(Peer { revision, client, logs: Some(LOGS_UNASKED) });
+                self.handshake = Some(Peer { revision, client, logs: Some(LOGS_UNASKED), knows_tasks: false });
                 let initialized = json!({
                     "protocolVersion": revision.as_str(),
                     "capabilities": capabilities(),
@@ -204,10 +219,26 @@ impl Session {
         Action::Reply(jsonrpc::answer(id, Stamped::new(revision, &self.info, result)))
     }
 
+    /// The same with the extensions, which the handshake era does not have.
+    fn capabilities_stateless(&self) -> serde_json::Value {
+        let mut all = capabilities();
+        if let (Some(members), Some(_)) = (all.as_object_mut(), &self.tasks) {
+            members.insert("extensions".to_owned(), json!({ EXTENSION: {} }));
+        }
+        all
+    }
+
     fn run(&self, id: &Id, peer: Peer, ask: Ask) -> Action {
         let asked = (!peer.revision.is_stateless()).then(|| Arc::clone(&self.asked));
-        let client = Box::new(Client { peer, parking: Arc::clone(&self.parking), asked, out: None });
+        let (parking, tasks) = (Arc::clone(&self.parking), self.tasks.clone());
+        let client = Box::new(Client { peer, parking, asked, out: None, tasks, offer: None });
         Action::Run(Request { id: id.clone(), client, info: Arc::clone(&self.info), ask })
+    }
+}
+
+impl From<ServerInfo> for Session {
+    fn from(info: ServerInfo) -> Self {
+        Self::new(info)
     }
 }
 
@@ -256,6 +287,10 @@ enum Ask {
         trace: Option<Box<TraceContext>>,
         retry: Box<Retry>,
     },
+    Task {
+        task: String,
+        want: Want,
+    },
 }
 
 impl Request {
@@ -268,7 +303,7 @@ impl Request {
     pub fn progress_token(&self) -> Option<&RawValue> {
         match &self.ask {
             Ask::Call { progress_token, .. } => progress_token.as_deref(),
-            Ask::List { .. } => None,
+            Ask::List { .. } | Ask::Task { .. } => None,
         }
     }
 
@@ -296,7 +331,7 @@ impl Request {
 
     /// Asks the door and gives the answer. Dropping the future cancels the call.
     pub async fn answer(self, door: Arc<dyn Door>, caller: Arc<Caller>, progress: Progress) -> Answer {
-        let Self { id, client, info, ask } = self;
+        let Self { id, mut client, info, ask } = self;
         let revision = client.peer.revision;
         let failure = |error: &RpcError| Answer {
             text: jsonrpc::failure(Some(&id), error),
@@ -309,24 +344,25 @@ impl Request {
                 let text = jsonrpc::on_one_line(jsonrpc::answer(&id, Stamped::new(revision, &info, &page)));
                 Answer { text, status: 200 }
             }
+            Ask::Task { task, want } => match tasks::answer(&client, &id, &info, (&task, want), &caller).await {
+                Ok(text) => Answer { text, status: 200 },
+                Err(error) => failure(&error),
+            },
             Ask::Call { kind, name, arguments, is_fit, key, trace, retry, .. } => {
                 let mut call = tools::call(&id, name, arguments).with_trace(trace.map(|trace| *trace));
                 (call.kind, call.idempotency_key, call.protocol) = (kind, key, Some(revision.as_str()));
-                if !is_fit {
+                if let Err((recorded, error)) = client.prepare(&*door, &caller, &call, is_fit, &info) {
                     // The protocol's own error; the door only records that it was tried.
-                    let error = ErrorObject::new(Code::InvalidArguments, "`arguments` must be an object");
-                    door.call(&caller, call.refused(error)).await;
-                    return failure(&RpcError::invalid_params("`arguments` must be an object"));
+                    door.call(&caller, call.refused(*recorded)).await;
+                    return failure(&error);
                 }
                 let round = Round { door, caller, call, method: params::method(kind), retry: *retry, progress };
                 let outcome = match client.call(round).await {
                     Ok(Told::Ended(outcome)) => *outcome,
                     Ok(Told::Asks(asks)) => return Answer { text: asking(&id, &info, &asks), status: 200 },
+                    Ok(Told::Task(task)) => return Answer { text: tasks::begun(&id, &info, &task), status: 200 },
                     Err(error) => return failure(&error),
                 };
-                if let Some(lacks) = tools::client_lacks(&outcome).filter(|_| revision.is_stateless()) {
-                    return failure(&RpcError::missing_capability(lacks));
-                }
                 match told(&id, &info, kind, revision, &outcome) {
                     Ok(text) => Answer { text: jsonrpc::on_one_line(text), status: 200 },
                     Err(error) => failure(&error),
@@ -344,6 +380,9 @@ fn told(
     revision: Revision,
     outcome: &Outcome,
 ) -> Result<Vec<u8>, RpcError> {
+    if let Some(lacks) = tools::client_lacks(outcome).filter(|_| revision.is_stateless()) {
+        return Err(RpcError::missing_capability(lacks));
+    }
     if !kind.is_tool() {
         let raw = entries::result_of(outcome, kind, revision)?;
         let kept = entries::kept(&raw);

@@ -17,7 +17,7 @@ use tollgate_types::{Caller, CancellationToken, Door, limits};
 
 use crate::jsonrpc::frame::{Frame, Frames, Messages, Source};
 use crate::jsonrpc::{self, Id, RpcError};
-use crate::server::{Action, Answer, Request, ServerInfo, Session};
+use crate::server::{Action, Answer, Request, Session};
 
 /// Requests that wait for a place. Beyond it nothing more is read.
 const WAITING_REQUESTS_MAX: usize = 64;
@@ -51,12 +51,12 @@ pub enum ServeError {
 pub async fn serve_stdio(
     door: Arc<dyn Door>,
     caller: Caller,
-    info: ServerInfo,
+    session: impl Into<Session>,
     input: impl AsyncRead + Unpin + Send,
     output: impl AsyncWrite + Unpin + Send,
 ) -> Result<(), ServeError> {
     let (out, queue) = mpsc::channel(WRITE_QUEUE_LINES_MAX);
-    let connection = Connection::new(Session::new(info), door, caller, out);
+    let connection = Connection::new(session.into(), door, caller, out);
     let mut writing = pin!(write(output, queue));
     let read = tokio::select! {
         read = connection.serve(Frames::new(input, limits::FRAME_BYTES_MAX)) => read,

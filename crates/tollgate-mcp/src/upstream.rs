@@ -34,6 +34,7 @@ mod socket;
 mod sse;
 mod status;
 mod stdio;
+mod tasks;
 mod tool;
 mod traces;
 mod upstreams;

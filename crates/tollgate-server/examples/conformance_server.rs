@@ -14,9 +14,12 @@ use axum::http::header::AUTHORIZATION;
 use axum::middleware::map_request;
 use tokio::io::AsyncReadExt as _;
 use tollgate::config::Loaded;
-use tollgate::mcp::{ServerInfo, serve_stdio};
+use tollgate::mcp::{ServerInfo, Session, serve_stdio};
 use tollgate::{Caller, CancellationToken, Surface, Tollgate};
 use tollgate_server::{ServeOptions, keys, router};
+
+/// A call that asks its client first and then works for longer is a task after the answer.
+const TASK_AFTER: &str = "200ms";
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
@@ -28,7 +31,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
         ["--stdio"] => {
             let house = fixture(folder.path()).await?;
             let caller = Caller::new("suite", keys::ROLE, Surface::McpStdio).with_session("suite");
-            Ok(serve_stdio(house.door(), caller, info(), tokio::io::stdin(), tokio::io::stdout()).await?)
+            let session = Session::new(info()).with_tasks(house.tasks());
+            Ok(serve_stdio(house.door(), caller, session, tokio::io::stdin(), tokio::io::stdout()).await?)
         }
         [config, set] => {
             let loaded = Loaded::read(config.as_ref(), folder.path())?;
@@ -47,7 +51,10 @@ fn info() -> ServerInfo {
 
 /// A house that has what the suite asks for.
 async fn fixture(folder: &Path) -> Result<Tollgate, tollgate::Error> {
-    let mut builder = Tollgate::builder().data_dir(folder.join("data")).workspace(folder).without_builtin_tools();
+    let mut loaded = Loaded::defaults(folder);
+    *loaded.config.server.task_after.get_mut() = TASK_AFTER.into();
+    let mut builder = Tollgate::builder().config(loaded).data_dir(folder.join("data")).workspace(folder);
+    builder = builder.without_builtin_tools();
     for fixture in tollgate_testkit::fixtures() {
         builder = builder.tool(fixture);
     }

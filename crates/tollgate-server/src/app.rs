@@ -54,8 +54,8 @@ impl ServeOptions {
     }
 
     /// What is served at a path: the set of this name, or everything.
-    fn endpoint(&self, set: &str) -> Endpoint {
-        let endpoint = Endpoint::new(self.info.clone());
+    fn endpoint(&self, house: &Tollgate, set: &str) -> Endpoint {
+        let endpoint = Endpoint::new(self.info.clone()).with_tasks(house.tasks());
         match &self.state_keys {
             Some(keys) => endpoint.sealing(keys.at(set)),
             None => endpoint,
@@ -171,7 +171,7 @@ pub fn router(house: &Tollgate, address: SocketAddr, options: ServeOptions) -> S
         patient_door,
         door,
         gate: house.gate().clone(),
-        endpoint: options.endpoint(""),
+        endpoint: options.endpoint(house, ""),
         streams: Arc::default(),
         operator: house.operator().clone(),
         webhook: house.webhook().cloned(),
@@ -244,7 +244,7 @@ fn sets(
     let of = |name: &str| {
         let view = |door: &Arc<dyn Door>| Some(Arc::new(house.view(name, Arc::clone(door))?) as Arc<dyn Door>);
         let (door, patient_door) = (view(door)?, view(patient_door)?);
-        Some((name.to_owned(), Set { door, patient_door, endpoint: options.endpoint(name) }))
+        Some((name.to_owned(), Set { door, patient_door, endpoint: options.endpoint(house, name) }))
     };
     house.sets().filter_map(of).collect()
 }

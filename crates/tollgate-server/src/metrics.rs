@@ -15,8 +15,8 @@ use tollgate::mcp::upstream::UpstreamStatus;
 use tollgate::spans;
 use tollgate::webhooks::Counts;
 use tollgate::{
-    AnchorStatus, AttemptId, BoxFuture, Call, CallKind, Caller, Clock, Code, Door, ErrorObject, ObservedCall, Outcome,
-    Reloads, SourceReport, Status, ToolDefinition,
+    AnchorStatus, ApprovalId, AttemptId, BoxFuture, Call, CallKind, Caller, Clock, Code, Door, ErrorObject,
+    ObservedCall, Outcome, Reloads, SourceReport, Status, TaskSupport, ToolDefinition,
 };
 
 use crate::limits::SERIES_MAX;
@@ -281,6 +281,14 @@ impl Door for Metered {
             passage.end(&outcome);
             outcome
         })
+    }
+
+    fn task_support(&self, caller: &Caller, tool: &str) -> TaskSupport {
+        self.door.task_support(caller, tool)
+    }
+
+    fn answered<'a>(&'a self, approval: &'a ApprovalId) -> BoxFuture<'a, ()> {
+        self.door.answered(approval)
     }
 
     fn permits(&self, caller: &Caller, tool: &ToolDefinition) -> bool {

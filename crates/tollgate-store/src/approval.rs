@@ -267,6 +267,20 @@ impl Store {
         .await
     }
 
+    /// Whether a question still waits for its answer. It writes nothing.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn is_open(&self, id: ApprovalId, now: Timestamp) -> Result<bool, StoreError> {
+        self.with(move |connection| {
+            // An answer that is taken and not recorded does not count yet.
+            let sql = "select exists (select 1 from approvals where id = ?1 and expires > ?2 and status <> 'expired'
+                       and is_recorded = 0)";
+            Ok(connection.query_row(sql, params![id.as_str(), now.as_microsecond()], |row| row.get(0))?)
+        })
+        .await
+    }
+
     /// Questions, newest first: the open ones, or all; 1,000 at most.
     ///
     /// # Errors

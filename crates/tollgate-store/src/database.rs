@@ -127,6 +127,13 @@ create table if not exists stand_ins (
     attempt text primary key, other text not null, tool text not null, created integer not null
 ) strict;
 create index if not exists stand_ins_by_age on stand_ins (created);
+create table if not exists tasks (
+    id text primary key, subject text not null, role text not null, tenant text not null, boot text not null,
+    created integer not null, expires integer not null, attempt text, ended integer, body text, bytes integer not null
+) strict;
+create index if not exists tasks_by_caller on tasks (subject, role, tenant, bytes);
+create index if not exists tasks_by_end on tasks (expires);
+create index if not exists tasks_by_attempt on tasks (attempt) where attempt is not null;
 create table if not exists contents (sha256 text primary key, bytes integer not null, blocks blob not null) strict;
 ";
 

@@ -28,7 +28,7 @@ pub enum CopiesOf {
 pub struct Copies {
     /// Whole results.
     pub results: usize,
-    /// Answers under idempotency keys. The keys stay, so that nothing happens twice.
+    /// Answers under idempotency keys, and of tasks. The keys stay, so that nothing happens twice.
     pub answers: usize,
     /// Questions whose arguments are gone.
     pub approvals: usize,
@@ -79,7 +79,8 @@ fn erase(
         CopiesOf::Before(end) => {
             let sql = "insert or ignore into erasing select attempt from approvals where created < ?1
                        union select attempt from idempotency where created < ?1
-                       union select attempt from results where created < ?1";
+                       union select attempt from results where created < ?1
+                       union select attempt from tasks where created < ?1 and attempt is not null";
             transaction.execute(sql, [end.as_microsecond()])?;
         }
     }
@@ -98,6 +99,7 @@ fn erase(
         &format!("update idempotency set outcome = ?1 where {chosen} and outcome is not null and outcome <> ?1"),
         params![answer],
     )?;
+    let answers = answers + transaction.execute(&format!("delete from tasks where {chosen}"), [])?;
     let files = {
         let sql = format!("delete from results where {chosen} returning sha256");
         let mut delete = transaction.prepare(&sql)?;

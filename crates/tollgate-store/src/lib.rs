@@ -1,5 +1,5 @@
-//! The state of one data folder: approvals, idempotency keys, sessions, whole results, unsettled attempts, what it takes to
-//! undo calls, what was spent of budgets, access keys, and the install key.
+//! The state of one data folder: approvals, idempotency keys, sessions, whole results, tasks, unsettled attempts, what it takes
+//! to undo calls, what was spent of budgets, access keys, and the install key.
 //!
 //! SQLite in WAL mode with `synchronous = FULL`: what a method returned is on the disk. Several processes share it.
 //! The ledger is the record; this is what the gate must look up. Nothing here decides.
@@ -18,6 +18,7 @@ mod line;
 mod result;
 mod session;
 mod spending;
+mod task;
 mod undo;
 mod unsettled;
 
@@ -34,5 +35,6 @@ pub use key::InstallKey;
 pub use result::{Keeping, KeptResult, ResultMeta};
 pub use session::{NewCall, SessionLock, SessionMeta, SessionSummary, Step, StepKind, StoredCall};
 pub use spending::{Charge, Count, Spending, Spent};
+pub use task::{NewTask, StoredTask, TaskEnd};
 pub use undo::{StandIn, UndoPlan};
 pub use unsettled::Unsettled;

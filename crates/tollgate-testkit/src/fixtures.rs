@@ -2,6 +2,7 @@
 //! in the descriptions of the suite's scenarios (`conformance list`, 0.2.0-alpha.12).
 
 pub(crate) mod asking;
+mod tasks;
 
 use serde_json::{Value, json};
 use tollgate_types::{
@@ -27,6 +28,7 @@ enum Does {
     Progress,
     Need(ClientCapability),
     Ask(asking::Asks),
+    Work(tasks::Works),
 }
 
 /// All of them.
@@ -52,6 +54,7 @@ pub fn fixtures() -> Vec<Fixture> {
     ]
     .into_iter()
     .chain(asking::ALL.map(|(name, asks)| (name, Does::Ask(asks))))
+    .chain(tasks::ALL.map(|(name, works)| (name, Does::Work(works))))
     .map(|(name, does)| Fixture { name, does })
     .collect()
 }
@@ -64,13 +67,16 @@ impl Tool for Fixture {
     fn definition(&self) -> ToolDefinition {
         let mut definition = ToolDefinition::new(self.name, "A fixture of the conformance suite.");
         (definition.risk, definition.permission) = (Risk::Read, Permission::Read);
+        if let Does::Work(works) = self.does {
+            definition.execution = tasks::execution(works);
+        }
         definition
     }
 
     fn check(&self, _: &Value, cx: &Cx) -> Result<(), ToolError> {
         match self.does {
             Does::Need(capability) if !cx.client.offers(capability) => Err(ToolError::client_lacks(capability)),
-            Does::Answer(_) | Does::Fail(_) | Does::Progress | Does::Need(_) | Does::Ask(_) => Ok(()),
+            _ => Ok(()),
         }
     }
 
@@ -87,6 +93,7 @@ impl Tool for Fixture {
                     Ok(ToolOutput::text("Progress is complete."))
                 }
                 Does::Ask(asks) => asking::run(*asks, &arguments, &cx).await,
+                Does::Work(works) => tasks::run(*works, &arguments, &cx).await,
                 Does::Need(capability) => Ok(ToolOutput::text(format!("The client offers {}.", capability.as_str()))),
             }
         })

@@ -23,6 +23,7 @@ mod repair;
 mod resilience;
 mod schema;
 mod secret;
+mod task;
 mod text;
 mod text_input;
 mod tool;
@@ -57,6 +58,7 @@ pub use resilience::{
 };
 pub use schema::{input_schema, output_schema};
 pub use secret::Secret;
+pub use task::{KeptTask, TaskShelf, TaskSupport};
 pub use text::{Flaw, Language, Made, Parameters, Text, alternatives, meant};
 pub use text_input::{Grammar, GrammarSyntax, TextInput};
 pub use tool::{Annotations, Concurrency, Dialect, Execution, Security, Source, SourceKind, ToolDefinition};

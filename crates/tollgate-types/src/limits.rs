@@ -186,6 +186,30 @@ pub const CHECKPOINT_LAG_MS: u64 = 60_000;
 pub const APPROVAL_TTL_MS: u64 = 24 * 60 * 60 * 1000;
 /// How long a question to the client of a call, and so to its human, may stand.
 pub const CLIENT_ANSWER_TIMEOUT_MS: u64 = 10 * 60 * 1000;
+/// How long a call may take before a client that knows tasks is given one, unless it is said.
+pub const TASK_AFTER_MS: u64 = 10_000;
+/// How long a task is kept after its end, unless it is said.
+pub const TASK_KEPT_MS: u64 = 60 * 60 * 1000;
+/// How long a task is kept of which nobody says how it ended.
+pub const TASK_UNENDED_MS: u64 = 7 * 24 * 60 * 60 * 1000;
+/// How often a client should ask how a task does.
+pub const TASK_POLL_MS: u64 = 1_000;
+/// Tasks of one process that have not ended; calls of more are waited for. Fewer than calls may be under way.
+pub const TASKS_OPEN_MAX: usize = 512;
+/// The same of one caller.
+pub const TASKS_OPEN_BY_ONE_MAX: usize = 64;
+/// Tasks of one caller that are kept, ended ones included.
+pub const TASKS_KEPT_MAX: u32 = 1_024;
+/// What is kept of their results before no more are made.
+pub const TASKS_KEPT_BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// What a task says of where it is.
+pub const TASK_MESSAGE_CHARS_MAX: usize = 500;
+/// How often a call is made again because a human answered: a call may need several answers.
+pub const TASK_ANSWERS_MAX: u32 = 8;
+/// Between two looks whether a human answered.
+pub const TASK_LOOK_MS: u64 = 1_000;
+/// How long the end of a process waits for what its last tasks came to.
+pub const TASK_STOP_MS: u64 = 2_000;
 /// How far the clock may go back before what was asked or granted counts as over: its age is not known any more.
 pub const CLOCK_BACK_MS_MAX: u64 = 60 * 1000;
 /// A person's name in a signed answer.

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::{
-    CallKind, Category, Cost, Idempotency, OnError, Output, Permission, Raw, RepairLevel, Risk, TextInput, Undo, Units,
-    limits,
+    CallKind, Category, Cost, Idempotency, OnError, Output, Permission, Raw, RepairLevel, Risk, TaskSupport, TextInput,
+    Undo, Units, limits,
 };
 
 /// A capability as data. The executor stands apart; see [`crate::Tool`].
@@ -299,6 +299,9 @@ pub struct Execution {
     /// thing run in their order, unless all of them read.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub resources: Vec<String>,
+    /// Whether a call may go on as a task of MCP's extension, for clients that know it; docs/tasks.md.
+    #[serde(skip_serializing_if = "TaskSupport::is_default")]
+    pub task: TaskSupport,
 }
 
 impl Default for Execution {
@@ -313,6 +316,7 @@ impl Default for Execution {
             concurrency: Concurrency::Parallel,
             max_concurrent: limits::TOOL_CONCURRENT_MAX,
             resources: Vec::new(),
+            task: TaskSupport::default(),
         }
     }
 }

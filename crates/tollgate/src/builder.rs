@@ -11,6 +11,7 @@ use tollgate_gate::{BuildError, Gate, GateBuilder, Operator, Quotas, SystemClock
 use tollgate_guard::client::{Client, Origin};
 use tollgate_guard::redact::Redactor;
 use tollgate_ledger::{Checkpointing, Ledger, OnDamage, Options, Recovery};
+use tollgate_mcp::Tasks;
 use tollgate_mcp::upstream::UpstreamConfig;
 use tollgate_policy::{Policy, Role};
 use tollgate_store::{InstallKey, Store};
@@ -26,7 +27,7 @@ use crate::overlay::Overlays;
 use crate::own;
 use crate::servers::{self, Servers};
 use crate::view::Selection;
-use crate::{Error, Tollgate, credentials, sandbox_level, telemetry, watch, webhook};
+use crate::{Error, Tollgate, credentials, sandbox_level, tasks, telemetry, watch, webhook};
 
 /// Makes a [`Tollgate`]. Without a word it has the built-in tools, the role `developer` and its data in `.tollgate`.
 pub struct Builder {
@@ -136,10 +137,10 @@ impl Builder {
         let (workspace, data_dir) = folders(&self.loaded, self.workspace, self.data_dir)?;
         let (ledger, store) = opened(&data_dir, &self.clock, &self.loaded, self.on_damage)?;
         let (key, redactor) = hiding(&self.loaded, &data_dir)?;
-        let (operator, sessions) = desks(&ledger, &store, &self.clock, &redactor);
-        let desk = self.has_builtins.then(|| own::Desk::new(&operator, &data_dir));
-        let (mut warnings, heads) = (Vec::new(), ledger.checkpoints());
-        let anchors = Anchors::start(&self.loaded, &heads, &self.clock, &redactor, &mut warnings).await?;
+        let (operator, sessions, tasks) = desks(&self.loaded, &ledger, &store, &self.clock, &redactor)?;
+        let (mut warnings, desk) = (Vec::new(), self.has_builtins.then(|| own::Desk::new(&operator, &data_dir)));
+        let anchors =
+            Anchors::start(&self.loaded, &ledger.checkpoints(), &self.clock, &redactor, &mut warnings).await?;
         let Offer { tools, overlays, read_only, sets } =
             offer(&self.loaded, self.tools, desk.as_ref(), &self.clock, &redactor, &mut warnings).await?;
         let policy = read_policy(&self.loaded, &self.roles, Reading::First).await?;
@@ -189,6 +190,7 @@ impl Builder {
             sets,
             warnings,
             reloads: Arc::default(),
+            tasks,
         })
     }
 }
@@ -307,10 +309,17 @@ fn hiding(loaded: &Loaded, data_dir: &Path) -> Result<(InstallKey, Redactor), Er
     Ok((key, redactor))
 }
 
-/// What stands beside the gate: the operator's desk, and the sessions.
-fn desks(ledger: &Arc<Ledger>, store: &Store, clock: &Arc<dyn Clock>, redactor: &Redactor) -> (Operator, Sessions) {
+/// What stands beside the gate: the operator's desk, the sessions, and the tasks.
+fn desks(
+    loaded: &Loaded,
+    ledger: &Arc<Ledger>,
+    store: &Store,
+    clock: &Arc<dyn Clock>,
+    redactor: &Redactor,
+) -> Result<(Operator, Sessions, Arc<Tasks>), Error> {
     let operator = Operator::new(Arc::clone(ledger), store.clone(), Arc::clone(clock));
-    (operator, Sessions::new(store.clone(), Arc::clone(clock), redactor.clone()))
+    let tasks = tasks::kept(loaded.task_rules()?, store, ledger, clock);
+    Ok((operator, Sessions::new(store.clone(), Arc::clone(clock), redactor.clone()), tasks))
 }
 
 /// What no tool may touch.

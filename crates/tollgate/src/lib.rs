@@ -50,6 +50,7 @@ mod prompts;
 mod reloads;
 mod replicas;
 mod servers;
+mod tasks;
 mod telemetry;
 mod tollgate;
 mod view;

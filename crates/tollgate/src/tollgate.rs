@@ -9,13 +9,14 @@ use tollgate_agent::{ModelClient, Options, Sessions};
 use tollgate_gate::{Erasing, Gate, Operator};
 use tollgate_guard::redact::Redactor;
 use tollgate_ledger::Ledger;
+use tollgate_mcp::Tasks;
 use tollgate_mcp::oauth::Oauth;
 use tollgate_mcp::upstream::UpstreamStatus;
 use tollgate_policy::Role;
 use tollgate_telemetry::Telemetry;
 use tollgate_types::{
-    AttemptId, BoxFuture, Call, CallKind, Caller, CancellationToken, Clock, Door, ErrorObject, Language, ObservedCall,
-    Outcome, ToolDefinition, ToolError,
+    ApprovalId, AttemptId, BoxFuture, Call, CallKind, Caller, CancellationToken, Clock, Door, ErrorObject, Language,
+    ObservedCall, Outcome, TaskSupport, ToolDefinition, ToolError,
 };
 use tollgate_webhook::Webhook;
 
@@ -46,6 +47,7 @@ pub struct Tollgate {
     pub(crate) sets: Arc<BTreeMap<String, Selection>>,
     pub(crate) warnings: Vec<String>,
     pub(crate) reloads: Arc<Reloads>,
+    pub(crate) tasks: Arc<Tasks>,
 }
 
 impl Tollgate {
@@ -132,6 +134,7 @@ impl Tollgate {
         if left > 0 {
             tracing::warn!(left, "calls were still under way at the end, and were cancelled");
         }
+        self.tasks.settle().await;
         if let Some(telemetry) = &self.telemetry {
             telemetry.stop().await;
         }
@@ -181,6 +184,11 @@ impl Tollgate {
     /// The way in, for surfaces.
     pub fn door(&self) -> Arc<dyn Door> {
         Arc::new(self.gate.clone())
+    }
+
+    /// The tasks that calls of MCP clients may go on as. All of the house's ways in share them.
+    pub fn tasks(&self) -> Arc<Tasks> {
+        Arc::clone(&self.tasks)
     }
 
     /// The names of the `[sets.NAME]`.
@@ -286,6 +294,14 @@ impl Door for Tollgate {
 
     fn call<'a>(&'a self, caller: &'a Caller, call: Call) -> BoxFuture<'a, Outcome> {
         Box::pin(self.call(caller, call))
+    }
+
+    fn task_support(&self, caller: &Caller, tool: &str) -> TaskSupport {
+        self.gate.task_support(caller, tool)
+    }
+
+    fn answered<'a>(&'a self, approval: &'a ApprovalId) -> BoxFuture<'a, ()> {
+        self.gate.answered(approval)
     }
 
     fn permits(&self, caller: &Caller, tool: &ToolDefinition) -> bool {

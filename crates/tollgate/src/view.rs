@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use tollgate_catalog::unknown_tool;
 use tollgate_types::{
-    AttemptId, BoxFuture, Call, CallKind, Caller, Code, Door, End, ErrorObject, Language, ObservedCall, Outcome,
-    ToolDefinition,
+    ApprovalId, AttemptId, BoxFuture, Call, CallKind, Caller, Code, Door, End, ErrorObject, Language, ObservedCall,
+    Outcome, TaskSupport, ToolDefinition,
 };
 
 use calls::{CALL_TOOL, call_tool, unwrap};
@@ -122,6 +122,15 @@ impl Door for View {
             self.told(caller, (kind, &asked), &mut outcome).await;
             outcome
         })
+    }
+
+    fn task_support(&self, caller: &Caller, tool: &str) -> TaskSupport {
+        let behind = self.selection.behind(tool);
+        behind.map_or_else(TaskSupport::default, |behind| self.door.task_support(caller, &behind))
+    }
+
+    fn answered<'a>(&'a self, approval: &'a ApprovalId) -> BoxFuture<'a, ()> {
+        self.door.answered(approval)
     }
 
     fn permits(&self, caller: &Caller, tool: &ToolDefinition) -> bool {

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use tollgate::config::Loaded;
-use tollgate::mcp::{ServerInfo, serve_stdio};
+use tollgate::mcp::{ServerInfo, Session as McpSession, serve_stdio};
 use tollgate::{CancellationToken, Door, Selection, Surface, Tollgate, View, uuid_v7};
 use tollgate_server::keys::{self, FirstKeys};
 use tollgate_server::{Bound, ServeError, ServeOptions};
@@ -80,8 +80,9 @@ async fn stdio(global: &Global, args: &ServeArgs) -> Result<u8, Failure> {
             "this speaks JSON-RPC to an MCP client; to use the tools yourself: `tollgate call`, `tollgate run`\n",
         );
     }
+    let session = McpSession::new(info()).with_tasks(house.tasks());
     let served = tokio::select! {
-        served = serve_stdio(door, caller, info(), tokio::io::stdin(), tokio::io::stdout()) => served,
+        served = serve_stdio(door, caller, session, tokio::io::stdin(), tokio::io::stdout()) => served,
         () = stopped() => Ok(()),
         () = beside(global, &house) => Ok(()),
     };

@@ -3,6 +3,7 @@
 mod by_client;
 
 use std::num::NonZeroU32;
+use std::time::Duration;
 
 use jiff::SignedDuration;
 use serde_json::Value;
@@ -17,7 +18,10 @@ use tollgate_types::{
 use super::judge::{self, Judged};
 use super::validate::Valid;
 use super::{Stop, cancelled, ledger_unavailable, store_full, store_unavailable};
-use crate::gate::Trip;
+use crate::gate::{Inner, Trip};
+
+/// Between two looks whether a human answered.
+const LOOK: Duration = Duration::from_millis(limits::TASK_LOOK_MS);
 
 /// A call that may run.
 pub(crate) struct Cleared {
@@ -84,6 +88,18 @@ pub(crate) async fn approve(trip: Trip<'_>, judged: Judged) -> Result<Cleared, S
     match settled(trip, claim(trip, again).await?)? {
         Standing::Yes(approval) => Ok(Cleared { judged, yes: Some(Yes::Call(approval)) }),
         Standing::Open(open) => Err(waiting(&open)),
+    }
+}
+
+/// Returns once a question is answered, or over. Other processes answer too: the store alone knows.
+pub(crate) async fn answered(gate: &Inner, approval: &ApprovalId) {
+    loop {
+        match gate.store.is_open(approval.clone(), gate.clock.now()).await {
+            Ok(true) => {}
+            Ok(false) => return,
+            Err(error) => tracing::error!(%error, "whether a human answered is not known for now"),
+        }
+        tokio::time::sleep(LOOK).await;
     }
 }
 

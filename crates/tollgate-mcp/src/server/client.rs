@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
-use tollgate_types::{Call, Caller, ClientCapabilities, Door, Outcome, Progress};
+use tollgate_types::{Call, Caller, ClientCapabilities, Code, Door, ErrorObject, Outcome, Progress};
 
-use super::Peer;
 use super::live::{Asked, Line, LivePeer};
-use super::park::{Asks, Came, Parking, ParkingPeer, Passage, Resumed};
+use super::park::{Asks, Parking, ParkingPeer, Passage, Resumed};
 use super::seal::{Binding, Onward};
+use super::tasks::{Came, Offer, Task, Tasks};
+use super::{Peer, ServerInfo};
 use crate::jsonrpc::RpcError;
 
 /// What a request of the stateless era brings of an earlier round.
@@ -40,7 +41,12 @@ pub(super) enum Told {
     Ended(Box<Outcome>),
     /// It stands still until its client answers.
     Asks(Asks),
+    /// It goes on as a task.
+    Task(Box<Task>),
 }
+
+/// Why a call is not made: what is recorded, and what is answered.
+pub(super) type Unfit = (Box<ErrorObject>, RpcError);
 
 /// The client of one request.
 #[derive(Debug)]
@@ -51,6 +57,10 @@ pub(super) struct Client {
     pub(super) asked: Option<Arc<Asked>>,
     /// The way to it beside the answer.
     pub(super) out: Option<mpsc::WeakSender<Vec<u8>>>,
+    /// Where calls go on after their answer, if they may.
+    pub(super) tasks: Option<Arc<Tasks>>,
+    /// That this call may.
+    pub(super) offer: Option<Offer>,
 }
 
 impl Client {
@@ -58,10 +68,33 @@ impl Client {
         self.out.clone().map(|out| Line { out, logs: self.peer.logs })
     }
 
-    /// Takes a call to its end, or to a question to this client.
+    /// Looks whether the call can be made, and how.
+    pub(super) fn prepare(
+        &mut self,
+        door: &dyn Door,
+        caller: &Caller,
+        call: &Call,
+        is_fit: bool,
+        info: &Arc<ServerInfo>,
+    ) -> Result<(), Unfit> {
+        if !is_fit {
+            let said = "`arguments` must be an object";
+            return Err((ErrorObject::new(Code::InvalidArguments, said).into(), RpcError::invalid_params(said)));
+        }
+        if call.kind.is_tool() {
+            let support = door.task_support(caller, &call.name);
+            let offer = Offer::to(self.tasks.as_ref(), self.peer, info, support);
+            let said = "the tool runs only for clients that know MCP's tasks";
+            self.offer = offer.map_err(|error| (ErrorObject::new(Code::Unavailable, said).into(), error))?;
+        }
+        Ok(())
+    }
+
+    /// Takes a call to its end, to a question to this client, or to where it goes on as a task.
     pub(super) async fn call(self, round: Round) -> Result<Told, RpcError> {
         let client = self.peer.client;
-        if self.peer.revision.is_stateless() && (can_be_asked(client) || round.retry.state.is_some()) {
+        let can_park = self.offer.is_some() || can_be_asked(client) || round.retry.state.is_some();
+        if self.peer.revision.is_stateless() && can_park {
             return self.call_in_rounds(round).await;
         }
         let Round { door, caller, call, progress, .. } = round;
@@ -82,25 +115,34 @@ impl Client {
     async fn call_in_rounds(self, round: Round) -> Result<Told, RpcError> {
         let Round { door, caller, call, method, retry: Retry { state, responses }, progress } = round;
         let binding = Binding::new(&caller, method, &call.name, &call.arguments);
-        let begin = |call: Call, onward: Onward| {
-            let (peer, puts) = ParkingPeer::new(self.peer.client, onward);
-            let call = call.with_client(self.peer.client).with_progress(peer.progress());
-            Passage::begin(door, Arc::clone(&caller), call, peer, puts)
+        let (client, line, call) = (self.peer.client, self.line(), call.with_client(self.peer.client));
+        let begin = |call: &Call, onward: Onward| {
+            let (peer, puts) = ParkingPeer::new(client, onward);
+            Passage::begin(Arc::clone(&door), Arc::clone(&caller), call.clone(), peer, puts)
         };
-        let passage = match state {
-            None => begin(call, Onward { with: None, answers: responses }),
+        let (mut passage, call) = match state {
+            None => (begin(&call, Onward { with: None, answers: responses }), call),
             Some(state) => match self.parking.resume(&state, responses, &binding)? {
-                Resumed::Here(passage) => passage,
+                Resumed::Here(passage) => (passage, call),
                 // However often it comes, and wherever to that shares the store, it goes on once.
                 Resumed::Elsewhere(onward, ticket) => {
                     let key = call.idempotency_key.clone().unwrap_or_else(|| format!("requestState {ticket}"));
-                    begin(call.with_idempotency_key(key), onward)
+                    let call = call.with_idempotency_key(key);
+                    (begin(&call, onward), call)
                 }
             },
         };
-        passage.peer().hear(progress, self.line());
-        match passage.go().await {
+        passage.peer().hear(progress, line);
+        let came = match self.offer {
+            Some(offer) => offer.of(&door, &caller, call).go(passage).await,
+            None => match passage.go().await {
+                Some(outcome) => Came::Ended(outcome),
+                None => Came::Asks(passage),
+            },
+        };
+        match came {
             Came::Ended(outcome) => Ok(Told::Ended(outcome)),
+            Came::Task(task) => Ok(Told::Task(task)),
             Came::Asks(passage) => self.parking.park(passage, &binding, &caller.subject).map(Told::Asks),
         }
     }

@@ -18,7 +18,7 @@ use super::live::Asked;
 use super::params::{Era, Params};
 use super::park::Parking;
 use super::seal::StateKeys;
-use super::{Action, Answer, Peer, Request, ServerInfo, Session, cancel};
+use super::{Action, Answer, Peer, Request, ServerInfo, Session, Tasks, cancel};
 use crate::jsonrpc::{self, Id, Message, RpcError};
 use crate::stdio::progress;
 use headers::{Said, can_stream, check_stateless, one, trace, wants_stream};
@@ -34,6 +34,7 @@ pub struct Endpoint {
     info: Arc<ServerInfo>,
     sessions: Arc<Sessions>,
     parking: Arc<Parking>,
+    tasks: Option<Arc<Tasks>>,
 }
 
 /// What is to be sent back.
@@ -77,7 +78,13 @@ struct Fault(u16, RpcError);
 impl Endpoint {
     /// An endpoint without sessions.
     pub fn new(info: ServerInfo) -> Self {
-        Self { info: Arc::new(info), sessions: Arc::default(), parking: Arc::default() }
+        Self { info: Arc::new(info), sessions: Arc::default(), parking: Arc::default(), tasks: None }
+    }
+
+    /// The same, whose calls may go on as tasks of these.
+    #[must_use]
+    pub fn with_tasks(self, tasks: Arc<Tasks>) -> Self {
+        Self { tasks: Some(tasks), ..self }
     }
 
     /// The same endpoint, whose clients may go on with their calls at other ones that have these keys.
@@ -239,7 +246,8 @@ impl Endpoint {
     }
 
     fn conversation(&self, handshake: Option<Peer>, asked: Arc<Asked>) -> Session {
-        Session { info: Arc::clone(&self.info), handshake, asked, parking: Arc::clone(&self.parking) }
+        let (info, parking, tasks) = (Arc::clone(&self.info), Arc::clone(&self.parking), self.tasks.clone());
+        Session { info, handshake, asked, parking, tasks }
     }
 }
 

@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use tollgate_types::{CallKind, ClientCapabilities, LogLevel, TraceContext};
 
 use super::client::Retry;
-use super::{Ask, Revision};
+use super::{Ask, EXTENSION, Revision, Want};
 use crate::jsonrpc::{RpcError, present};
 use crate::wire_name;
 
@@ -62,6 +62,8 @@ pub(super) struct Params<'a> {
     level: Option<&'a RawValue>,
     #[serde(borrow, default, deserialize_with = "present")]
     pub(super) request_id: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    pub(super) task_id: Option<&'a RawValue>,
     #[serde(borrow, default, deserialize_with = "present")]
     input_responses: Option<&'a RawValue>,
     #[serde(borrow, default, deserialize_with = "present")]
@@ -201,6 +203,31 @@ impl<'a> Params<'a> {
         offered(CLIENT_CAPABILITIES, self.meta.client_capabilities)
     }
 
+    /// Whether the client of a stateless request knows tasks (MCP tasks: capability negotiation).
+    pub(super) fn knows_tasks(&self) -> Result<bool, RpcError> {
+        #[derive(Default, Deserialize)]
+        struct Offered<'a> {
+            #[serde(borrow)]
+            extensions: Option<&'a RawValue>,
+        }
+        let Offered { extensions } = read_object(CLIENT_CAPABILITIES, self.meta.client_capabilities)?;
+        let extensions: HashMap<String, &RawValue> = read_object("extensions", extensions)?;
+        Ok(extensions.get(EXTENSION).is_some_and(|settings| is_object(settings)))
+    }
+
+    /// Which task a method is about, and what is wanted of it.
+    pub(super) fn of_task(&self, method: &str) -> Result<(String, Want), RpcError> {
+        if !self.knows_tasks()? {
+            return Err(RpcError::missing_extension(EXTENSION));
+        }
+        let want = match method {
+            "tasks/update" => Want::Update(self.responses()?),
+            "tasks/cancel" => Want::Cancel,
+            _ => Want::Get,
+        };
+        Ok((self.text("taskId", self.task_id)?, want))
+    }
+
     /// What a method that both eras know asks of the door.
     pub(super) fn ask(&self, method: &str) -> Result<Option<Ask>, RpcError> {
         Ok(Some(match method {
@@ -277,12 +304,16 @@ impl<'a> Params<'a> {
             return Ok(Retry::default());
         }
         let state = unless_null(self.request_state).map(|raw| self.text("requestState", Some(raw))).transpose()?;
+        Ok(Retry { state, responses: self.responses()? })
+    }
+
+    fn responses(&self) -> Result<HashMap<String, Box<RawValue>>, RpcError> {
         let responses: HashMap<String, Box<RawValue>> = read_object("inputResponses", self.input_responses)?;
         match responses.iter().find(|(_, answer)| !is_object(answer)) {
             Some((key, _)) => {
                 Err(RpcError::invalid_params(format_args!("`inputResponses`: the answer to `{key}` must be an object")))
             }
-            None => Ok(Retry { state, responses }),
+            None => Ok(responses),
         }
     }
 
@@ -337,6 +368,11 @@ const METHODS: [&str; 8] = [
 /// Whether the door is asked by this method.
 pub(super) fn is_known(method: &str) -> bool {
     METHODS.contains(&method)
+}
+
+/// Whether a method is about a task. Only the stateless era has these.
+pub(super) fn is_of_task(method: &str) -> bool {
+    matches!(method, "tasks/get" | "tasks/update" | "tasks/cancel")
 }
 
 /// The method of a call.

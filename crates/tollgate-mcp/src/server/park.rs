@@ -20,8 +20,7 @@ use super::http::fresh_id;
 use super::seal::{Binding, Onward, StateKeys};
 use crate::jsonrpc::RpcError;
 use crate::question;
-pub(super) use peer::ParkingPeer;
-use peer::Put;
+pub(super) use peer::{ParkingPeer, Put};
 
 /// Calls that wait for their clients, of all clients.
 const PARKED_MAX: usize = 1_024;
@@ -30,7 +29,7 @@ const PARKED_BY_ONE_MAX: usize = 64;
 /// Questions that come together are put together. Each may pass the gate first; whoever answers is not as quick.
 const TOGETHER: Duration = Duration::from_millis(200);
 /// How long a call waits for its client.
-const WAIT: Duration = Duration::from_millis(limits::CLIENT_ANSWER_TIMEOUT_MS);
+pub(super) const WAIT: Duration = Duration::from_millis(limits::CLIENT_ANSWER_TIMEOUT_MS);
 
 const GONE: &str = "nothing waits under this `requestState` any more; send the request without it";
 const AWAY: &str = "the call of this `requestState` waits in another process or ended with it, and can not go on here: nothing \
@@ -95,12 +94,12 @@ pub(super) struct Asks {
     pub(super) state: String,
 }
 
-/// Where a call came to.
-pub(super) enum Came {
+/// What comes next of a call.
+pub(super) enum Step {
     /// Its end.
     Ended(Box<Outcome>),
-    /// It stands still until its client answers.
-    Asks(Passage),
+    /// A question to its client.
+    Asks(Put),
 }
 
 impl Passage {
@@ -112,29 +111,50 @@ impl Passage {
         peer: Arc<ParkingPeer>,
         puts: mpsc::Receiver<Put>,
     ) -> Self {
-        let call = call.with_peer(Some(Arc::clone(&peer) as _));
-        let call = Box::pin(async move { door.call(&caller, call).await });
-        Self { call, peer, puts, open: Vec::new() }
+        Self { call: calling(door, caller, call, &peer), peer, puts, open: Vec::new() }
     }
 
-    /// Goes on until the call ends, or asks. Dropping the future cancels the call.
-    pub(super) async fn go(mut self) -> Came {
+    /// Makes the call once more: it ended by waiting for a human, who has answered.
+    pub(super) fn begin_again(&mut self, door: Arc<dyn Door>, caller: Arc<Caller>, call: Call) {
+        self.call = calling(door, caller, call, &self.peer);
+    }
+
+    /// Goes on until the call ends, or asks: then there is no outcome yet. Dropping the passage cancels the call; dropping
+    /// the future does not.
+    pub(super) async fn go(&mut self) -> Option<Box<Outcome>> {
         loop {
             let wait = if self.open.is_empty() { WAIT } else { TOGETHER };
-            tokio::select! {
-                biased;
-                outcome = &mut self.call => return Came::Ended(Box::new(outcome)),
-                put = timeout(wait, self.puts.recv()) => match put {
-                    Ok(Some(put)) => self.admit(put),
-                    Ok(None) | Err(_) => {
-                        self.open.retain(|put| !put.is_taken_back());
-                        if !self.open.is_empty() {
-                            return Came::Asks(self);
-                        }
+            match timeout(wait, self.step()).await {
+                Ok(Step::Ended(outcome)) => return Some(outcome),
+                Ok(Step::Asks(put)) => self.admit(put),
+                Err(_) => {
+                    self.open.retain(|put| !put.is_taken_back());
+                    if !self.open.is_empty() {
+                        return None;
                     }
-                },
+                }
             }
         }
+    }
+
+    /// Goes on to what comes next.
+    pub(super) async fn step(&mut self) -> Step {
+        tokio::select! {
+            biased;
+            outcome = &mut self.call => Step::Ended(Box::new(outcome)),
+            // INVARIANT: the other end is held by `self.peer`.
+            Some(put) = self.puts.recv() => Step::Asks(put),
+        }
+    }
+
+    /// The questions that were put and are not answered.
+    pub(super) fn take_open(&mut self) -> Vec<Put> {
+        std::mem::take(&mut self.open)
+    }
+
+    /// Questions that were taken and are to be asked by the answer after all.
+    pub(super) fn put_back(&mut self, open: Vec<Put>) {
+        self.open = open;
     }
 
     /// Takes a question. Two of one name would have one answer.
@@ -146,24 +166,6 @@ impl Passage {
             put.key = format!("{name}-{number}");
         }
         self.open.push(put);
-    }
-
-    /// What stands in the way of answers.
-    fn misfit(&self, responses: &Responses) -> Option<RpcError> {
-        self.open.iter().find_map(|put| {
-            let why = question::misfit(put.kind, responses.get(&put.key)?)?;
-            Some(RpcError::invalid_params(format_args!("`inputResponses`: the answer to `{}`: {why}", put.key)))
-        })
-    }
-
-    /// Hands answers to whoever waits for them. What nobody asked is left.
-    fn answer(&mut self, mut responses: Responses) {
-        for put in std::mem::take(&mut self.open) {
-            match responses.remove(&put.key) {
-                Some(answer) => put.answer(answer),
-                None => self.open.push(put),
-            }
-        }
     }
 
     pub(super) fn peer(&self) -> &ParkingPeer {
@@ -214,7 +216,7 @@ impl Parking {
         let (ticket, keys) = (fresh()?, self.keys()?);
         let sealed = keys.of(&ticket, self.home()?, passage.onward());
         let state = keys.close(&sealed, binding).ok_or_else(|| RpcError::internal("nothing can be sealed"))?;
-        let asks = Asks { requests: requests(&passage)?, state };
+        let asks = Asks { requests: requests(&passage.open)?, state };
         // What ends because of this one ends when nobody has to wait for it.
         let mut gone = None;
         let mut lot = self.lot();
@@ -251,13 +253,13 @@ impl Parking {
             onward.answers.extend(responses);
             return Ok(Resumed::Elsewhere(onward, ticket));
         };
-        if let Some(error) = waiting.passage.misfit(&responses) {
+        if let Some(error) = misfit(&waiting.passage.open, &responses) {
             return Err(error);
         }
         let Parked { mut passage, timer, .. } = lot.parked.remove(&sealed.ticket).ok_or_else(unsealed)?;
         drop(lot);
         timer.abort();
-        passage.answer(responses);
+        answer(&mut passage.open, responses);
         Ok(Resumed::Here(passage))
     }
 }
@@ -278,8 +280,37 @@ fn fresh() -> Result<String, RpcError> {
     fresh_id().ok_or_else(|| RpcError::internal("the system gives no random numbers"))
 }
 
+/// The call, on its way.
+fn calling(
+    door: Arc<dyn Door>,
+    caller: Arc<Caller>,
+    call: Call,
+    peer: &Arc<ParkingPeer>,
+) -> Pin<Box<dyn Future<Output = Outcome> + Send>> {
+    let call = call.with_progress(peer.progress()).with_peer(Some(Arc::clone(peer) as _));
+    Box::pin(async move { door.call(&caller, call).await })
+}
+
+/// What stands in the way of answers.
+pub(super) fn misfit(open: &[Put], responses: &Responses) -> Option<RpcError> {
+    open.iter().find_map(|put| {
+        let why = question::misfit(put.kind, responses.get(&put.key)?)?;
+        Some(RpcError::invalid_params(format_args!("`inputResponses`: the answer to `{}`: {why}", put.key)))
+    })
+}
+
+/// Hands answers to whoever waits for them. What nobody asked is left.
+pub(super) fn answer(open: &mut Vec<Put>, mut responses: Responses) {
+    for put in std::mem::take(open) {
+        match responses.remove(&put.key) {
+            Some(answer) => put.answer(answer),
+            None => open.push(put),
+        }
+    }
+}
+
 /// What is asked, by the names of the questions. The parameters stay as they came.
-fn requests(passage: &Passage) -> Result<Box<RawValue>, RpcError> {
+pub(super) fn requests(open: &[Put]) -> Result<Box<RawValue>, RpcError> {
     #[derive(Serialize)]
     struct Request<'a> {
         method: &'static str,
@@ -288,7 +319,7 @@ fn requests(passage: &Passage) -> Result<Box<RawValue>, RpcError> {
     fn request(put: &Put) -> (&str, Request<'_>) {
         (&put.key, Request { method: question::method(put.kind), params: &put.params })
     }
-    let requests: BTreeMap<_, _> = passage.open.iter().map(request).collect();
+    let requests: BTreeMap<_, _> = open.iter().map(request).collect();
     serde_json::value::to_raw_value(&requests)
         .map_err(|_| RpcError::internal("the questions can not be written as JSON"))
 }

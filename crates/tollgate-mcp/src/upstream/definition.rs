@@ -27,6 +27,8 @@ pub(super) struct Known {
     pub(super) remote: String,
     /// The parameters that go along as headers.
     pub(super) mirrored: Vec<Mirrored>,
+    /// Whether the server wants each call to be a task (MCP 2025-11-25, Tasks: tool-level negotiation).
+    pub(super) wants_task: bool,
 }
 
 /// A list, sorted.
@@ -51,6 +53,14 @@ struct RawTool<'a> {
     output_schema: Option<&'a RawValue>,
     #[serde(borrow, default)]
     annotations: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    execution: Option<&'a RawValue>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Execution {
+    task_support: Option<String>,
 }
 
 #[derive(Default, Deserialize)]
@@ -158,7 +168,9 @@ fn read(server: &str, rules: &[Rule], raw: &RawValue, repeats_headers: bool) -> 
     // What a server says of its own harmlessness is a hint for people (MCP, Tools: annotations are untrusted).
     (definition.risk, definition.permission) = (Risk::Dangerous, Permission::Network);
     overridden(&mut definition, rules, &tool.name);
-    Ok(Known { definition, remote: tool.name.into_owned(), mirrored })
+    let execution: Option<Execution> = tool.execution.and_then(|raw| serde_json::from_str(raw.get()).ok());
+    let wants_task = execution.is_some_and(|it| it.task_support.as_deref() == Some("required"));
+    Ok(Known { definition, remote: tool.name.into_owned(), mirrored, wants_task })
 }
 
 fn annotations(raw: Option<&RawValue>) -> Annotations {

@@ -74,7 +74,7 @@ pub(super) fn read(server: &str, rules: &[Rule], list: Lists, raw: &RawValue) ->
     definition.source = definition::source(server, raw);
     definition.listing = Some(Raw::from(raw));
     definition::overridden(&mut definition, rules, &format!("{group}/{own}"));
-    Ok(Known { definition, remote: own, mirrored: Vec::new() })
+    Ok(Known { definition, remote: own, mirrored: Vec::new(), wants_task: false })
 }
 
 fn uri_schema(uri: &Value) -> Value {

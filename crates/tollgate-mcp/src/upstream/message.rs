@@ -101,7 +101,7 @@ pub(super) fn read(frame: &[u8]) -> Option<Incoming<'_>> {
     }
 }
 
-fn failure(raw: &RawValue) -> RpcFailure {
+pub(super) fn failure(raw: &RawValue) -> RpcFailure {
     let failure: Failure<'_> = serde_json::from_str(raw.get()).unwrap_or_default();
     let unsupported = failure.data.and_then(|data| serde_json::from_str::<Unsupported>(data.get()).ok());
     let supported = unsupported.map_or_else(Vec::new, |unsupported| unsupported.supported);
@@ -178,7 +178,24 @@ pub(super) enum Ask<'a> {
         headers: &'a [(String, String)],
         key: Option<&'a HandedKey>,
         trace: Option<&'a TraceContext>,
+        /// That it is to be a task of 2025-11-25.
+        as_task: bool,
     },
+    /// About a task that a call became.
+    Task { what: TaskAsk, id: &'a str },
+}
+
+/// What is asked of a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum TaskAsk {
+    /// How it does.
+    Get,
+    /// To take the client's answers.
+    Update,
+    /// To end.
+    Cancel,
+    /// What it comes to (2025-11-25 alone).
+    Result,
 }
 
 impl<'a> Ask<'a> {
@@ -195,6 +212,10 @@ impl<'a> Ask<'a> {
             Self::Subscribe { is_on: true, .. } => "resources/subscribe",
             Self::Subscribe { is_on: false, .. } => "resources/unsubscribe",
             Self::Call { .. } => "tools/call",
+            Self::Task { what: TaskAsk::Get, .. } => "tasks/get",
+            Self::Task { what: TaskAsk::Update, .. } => "tasks/update",
+            Self::Task { what: TaskAsk::Cancel, .. } => "tasks/cancel",
+            Self::Task { what: TaskAsk::Result, .. } => "tasks/result",
         }
     }
 
@@ -203,6 +224,7 @@ impl<'a> Ask<'a> {
         match self {
             Self::Call { name, .. } | Self::Prompt { name, .. } => Some(name),
             Self::Read { uri, .. } => Some(uri),
+            Self::Task { id, .. } => Some(id),
             _ => None,
         }
     }
@@ -244,6 +266,10 @@ struct Params<'a> {
     cursor: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     uri: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    task_id: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    task: Option<Wish>,
     /// Members as they are.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     more: Option<&'a Value>,
@@ -262,6 +288,10 @@ struct Params<'a> {
     #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
     meta: Option<Meta<'a>>,
 }
+
+/// That a call is to be a task, for as long as the server likes to keep it (MCP 2025-11-25, Tasks: creating tasks).
+#[derive(Serialize)]
+struct Wish {}
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -345,15 +375,18 @@ pub(super) fn request(id: &str, number: u64, ask: Ask<'_>, agreed: Option<Revisi
         }
         Ask::Complete { params: asked } => params.more = Some(asked),
         Ask::Subscribe { uri, .. } => params.uri = Some(uri),
-        Ask::Call { name, arguments, key, trace, .. } => {
+        Ask::Call { name, arguments, key, trace, as_task, .. } => {
             (params.name, params.arguments) = (Some(name), Some(arguments));
+            params.task = as_task.then_some(Wish {});
             params.meta = Some(Meta::of(number, key, trace));
         }
+        Ask::Task { id, .. } => params.task_id = Some(id),
     }
     if ask.is_stateless(agreed) {
         let meta = params.meta.get_or_insert_default();
         meta.protocol_version = Some(Revision::V2026_07_28.as_str());
-        meta.client_capabilities = Some(listener.client.unwrap_or_default().into());
+        let offered = Offered::from(listener.client.unwrap_or_default());
+        meta.client_capabilities = Some(offered.knowing_tasks(matches!(ask, Ask::Call { .. } | Ask::Task { .. })));
         meta.log_level = listener.client.map(|_| LogLevel::Info.as_str());
         meta.client_info = Some(SELF);
     }
@@ -405,7 +438,14 @@ mod tests {
         let key = HandedKey { name: "example.com/orderKey".into(), value: "0a-1b".into() };
         let arguments = json!({});
         for (agreed, members) in [(Revision::V2025_11_25, 2), (Revision::V2026_07_28, 5)] {
-            let ask = Ask::Call { name: "order", arguments: &arguments, headers: &[], key: Some(&key), trace: None };
+            let ask = Ask::Call {
+                name: "order",
+                arguments: &arguments,
+                headers: &[],
+                key: Some(&key),
+                trace: None,
+                as_task: false,
+            };
             let line: Value =
                 serde_json::from_slice(&request("7", 7, ask, Some(agreed), &Listener::default())).unwrap();
             let meta = line["params"]["_meta"].as_object().unwrap();
@@ -418,7 +458,14 @@ mod tests {
         let parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0b5902b7-01";
         let trace = TraceContext::read([parent], ["a=1"]).unwrap();
         let arguments = json!({});
-        let ask = Ask::Call { name: "order", arguments: &arguments, headers: &[], key: None, trace: Some(&trace) };
+        let ask = Ask::Call {
+            name: "order",
+            arguments: &arguments,
+            headers: &[],
+            key: None,
+            trace: Some(&trace),
+            as_task: false,
+        };
         let line: Value =
             serde_json::from_slice(&request("7", 7, ask, Some(Revision::V2025_11_25), &Listener::default())).unwrap();
         let meta = &line["params"]["_meta"];

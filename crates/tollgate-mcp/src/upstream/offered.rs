@@ -18,6 +18,15 @@ pub(super) struct Offered {
     sampling: Option<Samples>,
     #[serde(skip_serializing_if = "Option::is_none")]
     roots: Option<Nothing>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    extensions: Option<Extensions>,
+}
+
+/// The extensions that we know ourselves, whatever our clients do.
+#[derive(Serialize)]
+struct Extensions {
+    #[serde(rename = "io.modelcontextprotocol/tasks")]
+    tasks: Nothing,
 }
 
 #[derive(Serialize)]
@@ -47,6 +56,11 @@ impl Offered {
         };
         asks.of(all).into()
     }
+
+    /// The same, and that a call may become a task.
+    pub(super) fn knowing_tasks(self, knows: bool) -> Self {
+        Self { extensions: knows.then_some(Extensions { tasks: Nothing {} }), ..self }
+    }
 }
 
 impl From<ClientCapabilities> for Offered {
@@ -58,6 +72,7 @@ impl From<ClientCapabilities> for Offered {
             elicitation: (elicitation || elicitation_url).then(modes),
             sampling: sampling.then(|| Samples { tools: nothing(sampling_tools) }),
             roots: nothing(roots),
+            extensions: None,
         }
     }
 }

@@ -33,7 +33,7 @@ pub(super) struct Retry {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Required<'a> {
+pub(super) struct Required<'a> {
     #[serde(default)]
     result_type: Option<String>,
     #[serde(borrow, default)]
@@ -42,8 +42,15 @@ struct Required<'a> {
     request_state: Option<String>,
 }
 
+impl<'a> Required<'a> {
+    /// That these are asked, and nothing is to be given back.
+    pub(super) fn of(requests: BTreeMap<String, Asked<'a>>) -> Self {
+        Self { result_type: None, input_requests: Some(requests), request_state: None }
+    }
+}
+
 #[derive(Deserialize)]
-struct Asked<'a> {
+pub(super) struct Asked<'a> {
     method: String,
     #[serde(borrow, default)]
     params: Option<&'a RawValue>,
@@ -102,7 +109,8 @@ pub(super) async fn ask(link: &Link, server: &str, cx: &Cx, ask: Ask<'_>) -> Res
     Err(Ended::Refused(broken(server, &format!("it asked {ROUNDS_MAX} times without an answer of its own"))))
 }
 
-fn offers(cx: &Cx, kind: ClientCapability) -> bool {
+/// Whether the client of a call offers it.
+pub(super) fn offers(cx: &Cx, kind: ClientCapability) -> bool {
     cx.peer.is_some() && question::is_offered(cx.client, kind, client::nothing())
 }
 
@@ -119,12 +127,12 @@ fn begun<'a>(left: &'a RawValue, server: &str, ask: Ask<'_>) -> Option<Required<
     required(left.required).filter(|_| is_same)
 }
 
-fn broken(server: &str, what: &str) -> ToolError {
+pub(super) fn broken(server: &str, what: &str) -> ToolError {
     ToolError::with_code(Code::UpstreamError, format!("`{server}`: {what}"))
 }
 
 /// The answers of the client to all that was asked.
-async fn answered(
+pub(super) async fn answered(
     link: &Link,
     server: &str,
     cx: &Cx,

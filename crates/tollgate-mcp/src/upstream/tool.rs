@@ -15,6 +15,8 @@ use super::parameters;
 use super::pool::Lease;
 use super::rounds::{self, Ended};
 use super::server::Server;
+use super::tasks::{self, Open};
+use crate::server::Revision;
 
 const PREVIEW_CHARS_MAX: usize = 4_000;
 
@@ -26,14 +28,20 @@ pub(super) struct UpstreamTool {
 }
 
 impl UpstreamTool {
-    async fn ask(&self, arguments: &Value, cx: &Cx) -> Result<ToolOutput, ToolError> {
+    async fn ask(&self, arguments: &Value, cx: &Cx, open: &Open) -> Result<ToolOutput, ToolError> {
         let server = self.server.name();
         let lease = self.server.pool().map(|pool| pool.lease(&cx.caller)).transpose()?;
         let link = linked(lease.as_ref().map_or(&*self.server, Lease::server), cx).await?;
         let (key, trace) = (cx.handed_key.as_ref(), cx.trace.as_ref());
         let headers = parameters::headers(&self.known.mirrored, arguments);
-        let ask = Ask::Call { name: &self.known.remote, arguments, headers: &headers, key, trace };
-        match rounds::ask(&link, server, cx, ask).await {
+        // The stateless era has another way to say so.
+        let as_task = self.known.wants_task && !link.agreed().is_some_and(Revision::is_stateless);
+        let ask = Ask::Call { name: &self.known.remote, arguments, headers: &headers, key, trace, as_task };
+        let answered = match rounds::ask(&link, server, cx, ask).await {
+            Ok(result) => tasks::settled(&link, server, cx, result, open, as_task).await,
+            Err(ended) => Err(ended),
+        };
+        match answered {
             Ok(result) => outcome::read(server, &result, self.known.definition.output_schema.is_some()),
             Err(Ended::Refused(error)) => Err(error),
             Err(Ended::Fault(fault)) => {
@@ -57,7 +65,12 @@ impl Tool for UpstreamTool {
     }
 
     fn call(&self, arguments: Value, cx: Cx) -> BoxFuture<'_, Result<ToolOutput, ToolError>> {
-        Box::pin(async move { within(self.server.name(), &cx, self.ask(&arguments, &cx)).await })
+        Box::pin(async move {
+            let open = Open::default();
+            let answered = within(self.server.name(), &cx, self.ask(&arguments, &cx, &open)).await;
+            open.cancel().await;
+            answered
+        })
     }
 }
 

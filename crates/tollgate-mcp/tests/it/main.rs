@@ -18,4 +18,5 @@ mod peer;
 mod replicas;
 mod schema;
 mod streams;
+mod tasks;
 mod upstream;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines};
 use tokio::task::JoinSet;
-use tollgate_mcp::{ServeError, ServerInfo, serve_stdio};
+use tollgate_mcp::{ServeError, ServerInfo, Session, serve_stdio};
 use tollgate_types::{Caller, Door, Surface};
 
 use crate::schema;
@@ -49,11 +49,16 @@ impl Peer {
 
     /// A client whose pipes hold so many bytes.
     pub(crate) fn with_pipe(door: Arc<dyn Door>, bytes: usize) -> Self {
+        let caller = Caller::new("peer", "reader", Surface::McpStdio).with_session("s1");
+        Self::of(door, bytes, caller, Session::new(info()))
+    }
+
+    /// A client that this caller is, of a server that is like this.
+    pub(crate) fn of(door: Arc<dyn Door>, bytes: usize, caller: Caller, session: Session) -> Self {
         let (to, input) = tokio::io::duplex(bytes);
         let (output, from) = tokio::io::duplex(bytes);
-        let caller = Caller::new("peer", "reader", Surface::McpStdio).with_session("s1");
         let mut server = JoinSet::new();
-        server.spawn(serve_stdio(door, caller, info(), input, output));
+        server.spawn(serve_stdio(door, caller, session, input, output));
         Self { to, from: BufReader::new(from).lines(), server, asked: BTreeMap::new() }
     }
 
@@ -96,8 +101,12 @@ impl Peer {
             schema::check("2026-07-28", "Error", error);
         } else {
             let (method, revision) = &self.asked[&message["id"].to_string()];
-            let asks = message["result"]["resultType"] == "input_required";
-            let definition = if asks { "InputRequiredResult" } else { schema::result_of(method) };
+            let (revision, definition) = match message["result"]["resultType"].as_str() {
+                Some("input_required") => (*revision, "InputRequiredResult"),
+                Some("task") => (schema::TASKS, "CreateTaskResult"),
+                _ if method.starts_with("tasks/") => (schema::TASKS, schema::result_of(method)),
+                _ => (*revision, schema::result_of(method)),
+            };
             schema::check(revision, definition, &message["result"]);
         }
         Some(message)

@@ -6,11 +6,18 @@ use std::sync::{Arc, LazyLock, Mutex};
 use jsonschema::Validator;
 use serde_json::{Value, json};
 
+/// The extension, which has a schema of its own.
+pub(crate) const TASKS: &str = "tasks";
+
 static REVISIONS: LazyLock<BTreeMap<&str, Value>> = LazyLock::new(|| {
-    [("2025-11-25", include_str!("schema/2025-11-25.json")), ("2026-07-28", include_str!("schema/2026-07-28.json"))]
-        .into_iter()
-        .map(|(revision, text)| (revision, serde_json::from_str(text).unwrap()))
-        .collect()
+    [
+        ("2025-11-25", include_str!("schema/2025-11-25.json")),
+        ("2026-07-28", include_str!("schema/2026-07-28.json")),
+        (TASKS, include_str!("schema/tasks.json")),
+    ]
+    .into_iter()
+    .map(|(revision, text)| (revision, serde_json::from_str(text).unwrap()))
+    .collect()
 });
 
 /// Compiled once each: some tests receive thousands of lines.
@@ -47,6 +54,9 @@ pub(crate) fn result_of(method: &str) -> &'static str {
         "prompts/get" => "GetPromptResult",
         "completion/complete" => "CompleteResult",
         "subscriptions/listen" => "SubscriptionsListenResult",
+        "tasks/get" => "GetTaskResult",
+        "tasks/update" => "UpdateTaskResult",
+        "tasks/cancel" => "CancelTaskResult",
         "ping" | "logging/setLevel" => "EmptyResult",
         other => panic!("`{other}` has no result here"),
     }

@@ -12,6 +12,7 @@ mod rest;
 mod servers;
 mod serving;
 mod sets;
+mod tasks;
 mod threats;
 mod undo;
 mod watched;

@@ -9,6 +9,7 @@ mod messages;
 mod results;
 mod sessions;
 mod spending;
+mod tasks;
 mod undo;
 
 use jiff::{SignedDuration, Timestamp};

@@ -56,7 +56,45 @@ if character == "family":
     loop = "trap '' TERM; while :; do sleep 0.05; done"
     kin = [subprocess.Popen(["/bin/sh", "-c", loop], start_new_session=session) for session in (False, True)]
     open("pids", "w").write("".join(f"{pid}\n" for pid in [os.getpid(), *(one.pid for one in kin)]))
+if character == "old-tasks":
+    TOOLS = [tool("echo", execution={"taskSupport": "required"})]
 print("starting", character, file=sys.stderr, flush=True)
+
+# How each task does, one answer after the other; the last one stays.
+STEPS = {
+    "ends": [{"status": "working", "statusMessage": "half"}, {"status": "completed"}],
+    "asks": [{"status": "input_required"}, {"status": "input_required"}, {"status": "completed"}],
+    "fails": [{"status": "failed", "error": {"code": -32603, "message": "the job broke"}}],
+    "lacks": [{"status": "failed", "error": {"code": -32021, "message": "no", "data": {"requiredCapabilities": {"sampling": {}}}}}],
+    "is cancelled": [{"status": "cancelled"}],
+    "is odd": [{"status": "resting"}],
+    "goes on": [{"status": "working"}],
+    "is forgotten": [],
+}
+tasks = {}
+
+
+def task(id, **more):
+    return {"taskId": id, "status": "working", "createdAt": "2026-11-30T08:00:00Z",
+            "lastUpdatedAt": "2026-11-30T08:00:00Z", "ttlMs": 60000, "pollIntervalMs": 50, **more}
+
+
+def of_task(method, params):
+    told = tasks[params["taskId"]]
+    if method == "tasks/result":
+        return {"content": [{"type": "text", "text": "of old"}]}
+    if method == "tasks/update":
+        told["answers"] = params["inputResponses"]
+    if method != "tasks/get":
+        return {"resultType": "complete"}
+    if not told["steps"]:
+        raise LookupError(-32602)
+    step = dict(told["steps"].pop(0) if len(told["steps"]) > 1 else told["steps"][0])
+    if step["status"] == "input_required":
+        step["inputRequests"] = {"q1": {"method": "elicitation/create", "params": {"message": "Who?"}}}
+    if step["status"] == "completed":
+        step["result"] = {"content": [{"type": "text", "text": json.dumps(told["answers"])}], "vendor": 10**30}
+    return task(params["taskId"], resultType="complete", **step)
 
 
 def answer(method, params, id):
@@ -101,6 +139,16 @@ def answer(method, params, id):
                 % (json.dumps(id), json.dumps(TOOLS[0]), DEEP))
             return None
         return {"tools": TOOLS}
+    if method.startswith("tasks/"):
+        return of_task(method, params)
+    if method == "tools/call" and (character == "old-tasks" or params["arguments"].get("task")):
+        number = f"t{len(tasks) + 1}"
+        tasks[number] = {"steps": list(STEPS[params["arguments"].get("task", "ends")]), "answers": None}
+        if character != "old-tasks":
+            return task(number, resultType="task")
+        if "task" not in params:
+            raise LookupError(-32601)
+        return {"task": {"taskId": number, "status": "working", "ttl": 60000}}
     if method == "tools/call":
         name, arguments = params["name"], params.get("arguments", {})
         do = arguments.get("do")

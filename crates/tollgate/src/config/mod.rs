@@ -397,6 +397,7 @@ impl Loaded {
         loaded.check_state_keys()?;
         loaded.search_url()?;
         loaded.webhook()?;
+        loaded.task_rules()?;
         loaded.telemetry()?;
         if !loaded.config.redact.rule.is_empty() {
             loaded.redactor(&[])?;

@@ -144,6 +144,11 @@ impl Selection {
         self.max_tools.is_some_and(|most| shown.iter().filter(|tool| !self.is_own(&tool.name)).count() > most)
     }
 
+    /// The name behind of a tool of here; none of what is not shown.
+    pub(super) fn behind<'a>(&self, name: &'a str) -> Option<Cow<'a, str>> {
+        self.name_behind(CallKind::Tool, name)
+    }
+
     /// Makes a call of here one of the door behind, or refuses it. Returns what was set beforehand.
     pub(super) fn take(&self, call: &mut Call) -> Map<String, Value> {
         let Some(behind) = self.name_behind(call.kind, &call.name) else {

@@ -91,6 +91,7 @@ pub(super) fn check_stateless(
     match method {
         "tools/call" | "prompts/get" => check_name(headers, "name", &params.text("name", params.name)?),
         "resources/read" => check_name(headers, "uri", &params.text("uri", params.uri)?),
+        _ if params::is_of_task(method) => check_name(headers, "taskId", &params.text("taskId", params.task_id)?),
         _ => Ok(()),
     }
 }

@@ -159,7 +159,7 @@ mod tests {
     use crate::server::Revision;
 
     fn peer(revision: Revision) -> Peer {
-        Peer { revision, client: ClientCapabilities::default(), logs: None }
+        Peer { revision, client: ClientCapabilities::default(), logs: None, knows_tasks: false }
     }
 
     #[test]

@@ -21,7 +21,7 @@ const PUTS_MAX: usize = 16;
 /// A question that was put.
 #[derive(Debug)]
 pub(in crate::server) struct Put {
-    pub(super) key: String,
+    pub(in crate::server) key: String,
     pub(super) kind: ClientCapability,
     pub(super) params: Box<RawValue>,
     pub(super) goes_on: GoesOn,
@@ -29,7 +29,7 @@ pub(in crate::server) struct Put {
 }
 
 impl Put {
-    pub(super) fn is_taken_back(&self) -> bool {
+    pub(in crate::server) fn is_taken_back(&self) -> bool {
         self.answer.is_closed()
     }
 

@@ -12,8 +12,8 @@ use super::*;
 
 /// A client that answers everything alike, and notes what it was asked and told.
 #[derive(Debug, Default)]
-struct Client {
-    asked: Mutex<Vec<PeerQuestion>>,
+pub(super) struct Client {
+    pub(super) asked: Mutex<Vec<PeerQuestion>>,
     told: Mutex<Vec<LogMessage>>,
     never: bool,
 }
@@ -59,7 +59,7 @@ fn door(upstreams: &Upstreams) -> Arc<dyn Door> {
     Arc::new(door)
 }
 
-fn cx(house: &House, client: &Arc<Client>) -> Cx {
+pub(super) fn cx(house: &House, client: &Arc<Client>) -> Cx {
     let offers = ClientCapabilities { elicitation: true, roots: true, ..ClientCapabilities::default() };
     let peer: Arc<dyn Peer> = Arc::<Client>::clone(client);
     Cx { deadline: NEVER, client: offers, peer: Some(peer), door: door(&house.upstreams), ..tollgate_testkit::cx("/") }
@@ -119,7 +119,7 @@ async fn a_server_is_told_of_and_asks_what_it_may() {
     assert!(error.code == Code::UpstreamError && error.message.contains("which it may not"), "{error:?}");
     let call = house.log().into_iter().find(|message| message["method"] == "tools/call").unwrap();
     let told = &call["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"];
-    assert_eq!(told, &json!({ "roots": {} }));
+    assert_eq!(told, &json!({ "roots": {}, "extensions": { "io.modelcontextprotocol/tasks": {} } }));
     let asked = client.asked.lock().unwrap().clone();
     assert!(asked.iter().all(|asked| asked.kind == ClientCapability::Roots), "{asked:?}");
 }
@@ -158,7 +158,14 @@ async fn a_new_server_asks_by_its_result_and_is_called_again() {
     let told: Value = serde_json::from_str(&ask(&house, cx(&house, &client), "rounds").await.unwrap()).unwrap();
     assert_eq!((&told[0], &told[1]["where"]), (&json!("s1"), &json!({ "roots": [] })));
     assert_eq!(told[1]["who"]["action"], "accept");
-    assert_eq!(told[2], json!({ "elicitation": { "form": {} }, "roots": {} }));
+    assert_eq!(
+        told[2],
+        json!({
+            "elicitation": { "form": {} },
+            "roots": {},
+            "extensions": { "io.modelcontextprotocol/tasks": {} },
+        })
+    );
     let mut names: Vec<_> = client.asked.lock().unwrap().iter().map(|asked| asked.key.clone().unwrap()).collect();
     names.sort();
     assert_eq!(names, ["where", "who"], "the server's own names");

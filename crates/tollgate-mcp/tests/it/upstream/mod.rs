@@ -11,6 +11,7 @@ mod pool;
 mod real;
 mod seen;
 mod sessions;
+mod tasks;
 mod ways;
 
 use std::collections::BTreeMap;
