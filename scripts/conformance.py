@@ -129,6 +129,8 @@ permission = "read"
 task_after = "200ms"
 [tools."mcp__fixture__{{slow_compute,protocol_error_job,confirm_delete,multi_input}}"]
 execution = {{ task = "always", timeout_ms = 120000 }}
+[tools.mcp__fixture__greet]
+execution = {{ task = "never" }}
 [tools.mcp__fixture__failing_job]
 execution = {{ task = "required" }}
 
