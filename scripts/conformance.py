@@ -88,6 +88,10 @@ MUST = {
         "elicitation-sep1034-defaults",
         "elicitation-sep1330-enums",
         *ENTRIES,
+        "resources-subscribe",
+        "resources-unsubscribe",
+        "server-sse-multiple-streams",
+        "json-schema-2020-12",
         "dns-rebinding-protection",
     ],
 }

@@ -18,9 +18,10 @@ use tollgate_policy::{Effect, Policy, PolicyError};
 use tollgate_shape::Plan;
 use tollgate_store::{InstallKey, Store};
 use tollgate_types::{
-    ApprovalChannel, ApprovalId, AttemptId, BoxFuture, Call, CallKind, Caller, CancellationToken, Clock, Code, Door,
-    End, ErrorObject, Language, ObservedCall, Observer, Outcome, Peer, Raw, RepairLevel, Risk, SourceKind, Stage,
-    Summarize, Supply, TaskSupport, Text, Tool, ToolDefinition, Workspace, limits::CALLS_UNDER_WAY_MAX,
+    ApprovalChannel, ApprovalId, AttemptId, BoxFuture, Call, CallKind, Caller, CancellationToken, Changes, Clock, Code,
+    Door, End, ErrorObject, Following, Language, ObservedCall, Observer, Outcome, Peer, Raw, RepairLevel, Risk,
+    SourceKind, Stage, Summarize, Supply, TaskSupport, Text, Tool, ToolDefinition, Workspace,
+    limits::CALLS_UNDER_WAY_MAX,
 };
 use tollgate_wire::repair;
 
@@ -86,6 +87,7 @@ pub(crate) struct Inner {
     pub(crate) sandbox: &'static str,
     pub(crate) observers: Observers,
     pub(crate) language: Language,
+    changes: Changes,
     supply: OnceLock<Weak<dyn Supply>>,
     tasks: TaskTracker,
     /// Fires when every call under way must end.
@@ -121,6 +123,7 @@ impl Gate {
             sandbox: builder.sandbox,
             observers: Observers::default(),
             language: builder.language,
+            changes: Changes::default(),
             supply: OnceLock::new(),
             tasks: TaskTracker::new(),
             ending: CancellationToken::new(),
@@ -154,13 +157,19 @@ impl Gate {
             }
             self.inner.executors.insert(Executor::new(entry, tool, plan, source, ladder));
             Ok(())
-        })
+        })?;
+        self.inner.changes.lists_changed();
+        Ok(())
     }
 
     /// Takes a tool out. False when there was none of this name. Calls under way end as they would.
     pub fn unregister(&self, name: &str) -> bool {
         self.inner.executors.remove(name);
-        self.inner.catalog.remove(name)
+        let was_there = self.inner.catalog.remove(name);
+        if was_there {
+            self.inner.changes.lists_changed();
+        }
+        was_there
     }
 
     /// Asks `supply` for tools that are not there yet, for as long as somebody else keeps it. Only the first one counts.
@@ -177,6 +186,11 @@ impl Gate {
     /// For what the gate itself holds.
     pub fn downgrade(&self) -> WeakGate {
         WeakGate(Arc::downgrade(&self.inner))
+    }
+
+    /// What changes here, to be told by those who know of it and followed by those who may.
+    pub fn changes(&self) -> &Changes {
+        &self.inner.changes
     }
 
     /// The directory of definitions.
@@ -225,7 +239,9 @@ impl Gate {
     /// When it cannot read what a registered tool says of its own arguments. The policy of now then stays.
     pub fn replace_policy(&self, policy: Policy) -> Result<(), PolicyError> {
         let tools = || self.inner.catalog.all().iter().map(|entry| Arc::clone(&entry.definition)).collect();
-        self.inner.policy.replace(policy, tools)
+        self.inner.policy.replace(policy, tools)?;
+        self.inner.changes.lists_changed();
+        Ok(())
     }
 
     /// [`Door::call`], which `cancellation` ends too; the outcome then says how far it came.
@@ -338,6 +354,18 @@ impl Door for Gate {
             listed
         }
         .boxed()
+    }
+
+    fn list_now(&self, caller: &Caller, kind: CallKind) -> Vec<Arc<ToolDefinition>> {
+        admit::listed(&self.inner, caller, kind)
+    }
+
+    fn changes(&self) -> Option<Changes> {
+        Some(self.inner.changes.clone())
+    }
+
+    fn following(&self, caller: &Caller, call: Call) -> Following {
+        self.inner.following(caller, call)
     }
 
     fn call<'a>(&'a self, caller: &'a Caller, call: Call) -> BoxFuture<'a, Outcome> {

@@ -17,6 +17,7 @@ mod clock;
 mod current;
 mod erasing;
 mod executors;
+mod following;
 mod gate;
 mod hosted;
 mod links;

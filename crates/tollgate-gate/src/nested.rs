@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use futures_util::FutureExt;
 use tollgate_types::{
-    AttemptId, BoxFuture, Call, CallKind, Caller, CancellationToken, ClientCapabilities, Door, ErrorObject,
-    ObservedCall, Outcome, Peer, TaskSupport, Text, ToolDefinition, TraceContext, limits::CALL_DEPTH_MAX,
+    AttemptId, BoxFuture, Call, CallKind, Caller, CancellationToken, Changes, ClientCapabilities, Door, ErrorObject,
+    Following, ObservedCall, Outcome, Peer, TaskSupport, Text, ToolDefinition, TraceContext, limits::CALL_DEPTH_MAX,
 };
 
 use crate::Gate;
@@ -31,6 +31,18 @@ impl Door for Nested {
 
     fn list_kind<'a>(&'a self, caller: &'a Caller, kind: CallKind) -> BoxFuture<'a, Vec<Arc<ToolDefinition>>> {
         self.gate.list_kind(caller, kind)
+    }
+
+    fn list_now(&self, caller: &Caller, kind: CallKind) -> Vec<Arc<ToolDefinition>> {
+        self.gate.list_now(caller, kind)
+    }
+
+    fn changes(&self) -> Option<Changes> {
+        Some(self.gate.changes().clone())
+    }
+
+    fn following(&self, caller: &Caller, call: Call) -> Following {
+        self.gate.following(caller, call)
     }
 
     fn call<'a>(&'a self, caller: &'a Caller, call: Call) -> BoxFuture<'a, Outcome> {

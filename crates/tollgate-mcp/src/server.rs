@@ -4,7 +4,9 @@
 mod client;
 mod entries;
 pub mod http;
+mod listen;
 pub(crate) mod live;
+pub(crate) mod news;
 mod params;
 mod park;
 mod revision;
@@ -26,7 +28,9 @@ use tollgate_types::{
 use crate::jsonrpc::{self, Id, Message, RpcError};
 use crate::wire_name::Members;
 use client::{Client, Retry, Round, Told};
+use listen::Filter;
 use live::Asked;
+use news::News;
 use params::{Era, Params};
 use park::{Asks, Parking};
 pub use revision::Revision;
@@ -67,7 +71,9 @@ pub struct ServerInfo {
 pub struct Session {
     info: Arc<ServerInfo>,
     handshake: Option<Peer>,
+    is_initialized: bool,
     asked: Arc<Asked>,
+    news: Arc<News>,
     parking: Arc<Parking>,
     tasks: Option<Arc<Tasks>>,
 }
@@ -99,7 +105,15 @@ pub enum Action {
 impl Session {
     /// A conversation that has not begun.
     pub fn new(info: ServerInfo) -> Self {
-        Self { info: Arc::new(info), handshake: None, asked: Arc::default(), parking: Arc::default(), tasks: None }
+        Self {
+            info: Arc::new(info),
+            handshake: None,
+            is_initialized: false,
+            asked: Arc::default(),
+            news: Arc::default(),
+            parking: Arc::default(),
+            tasks: None,
+        }
     }
 
     /// The same, whose calls may go on as tasks of these.
@@ -116,6 +130,7 @@ impl Session {
                 .unwrap_or_else(|error| Action::Reply(jsonrpc::failure(Some(&id), &error))),
             Ok(Message::Notification { method, params }) if method == "notifications/cancelled" => cancel(params),
             Ok(Message::Notification { method, .. }) => {
+                self.is_initialized |= method == "notifications/initialized" && self.handshake.is_some();
                 tracing::debug!(method, "notification without effect");
                 Action::Ignore
             }
@@ -128,6 +143,11 @@ impl Session {
             Ok(Message::Blank) => Action::Ignore,
             Err(malformed) => Action::Reply(jsonrpc::failure(malformed.id.as_ref(), &malformed.error)),
         }
+    }
+
+    /// What the client is told unasked, once it shook hands.
+    pub(crate) fn news(&self) -> Option<&Arc<News>> {
+        self.is_initialized.then_some(&self.news)
     }
 
     /// The answer to a message longer than [`limits::FRAME_BYTES_MAX`], of which only the head was kept.
@@ -160,6 +180,7 @@ impl Session {
                 });
                 return Ok(self.reply(id, Revision::V2026_07_28, &self.with_instructions(discovered)));
             }
+            "subscriptions/listen" => Ask::Listen(Filter::read(params.notifications)?),
             _ if params::is_of_task(method) && self.tasks.is_some() => {
                 params.of_task(method).map(|(task, want)| Ask::Task { task, want })?
             }
@@ -187,6 +208,15 @@ impl Session {
             "logging/setLevel" => {
                 let peer = Peer { logs: Some(params.level()?), ..self.negotiated(method)? };
                 self.handshake = Some(peer);
+                Ok(self.reply(id, peer.revision, &json!({})))
+            }
+            "resources/subscribe" => {
+                let (peer, uri) = (self.negotiated(method)?, params.text("uri", params.uri)?);
+                Ok(self.run(id, peer, Ask::Follow { uri }))
+            }
+            "resources/unsubscribe" => {
+                let (peer, uri) = (self.negotiated(method)?, params.text("uri", params.uri)?);
+                self.news.follower().iter().for_each(|follower| follower.unfollow(&uri));
                 Ok(self.reply(id, peer.revision, &json!({})))
             }
             "server/discover" => Err(params::missing_meta(params::PROTOCOL_VERSION)),
@@ -230,8 +260,8 @@ impl Session {
 
     fn run(&self, id: &Id, peer: Peer, ask: Ask) -> Action {
         let asked = (!peer.revision.is_stateless()).then(|| Arc::clone(&self.asked));
-        let (parking, tasks) = (Arc::clone(&self.parking), self.tasks.clone());
-        let client = Box::new(Client { peer, parking, asked, out: None, tasks, offer: None });
+        let (parking, news, tasks) = (Arc::clone(&self.parking), Arc::clone(&self.news), self.tasks.clone());
+        let client = Box::new(Client { peer, parking, asked, news, out: None, tasks, offer: None });
         Action::Run(Request { id: id.clone(), client, info: Arc::clone(&self.info), ask })
     }
 }
@@ -244,7 +274,13 @@ impl From<ServerInfo> for Session {
 
 /// What is served, to everybody: what a caller may use of it is said by the lists.
 fn capabilities() -> serde_json::Value {
-    json!({ "tools": {}, "resources": {}, "prompts": {}, "completions": {}, "logging": {} })
+    json!({
+        "tools": { "listChanged": true },
+        "resources": { "subscribe": true, "listChanged": true },
+        "prompts": { "listChanged": true },
+        "completions": {},
+        "logging": {},
+    })
 }
 
 /// A cancellation that makes no sense is ignored (MCP, Cancellation: error handling).
@@ -291,6 +327,12 @@ enum Ask {
         task: String,
         want: Want,
     },
+    /// To be told when a resource changes, in the handshake era.
+    Follow {
+        uri: String,
+    },
+    /// To be told what changes, in the stateless era.
+    Listen(Filter),
 }
 
 impl Request {
@@ -303,7 +345,7 @@ impl Request {
     pub fn progress_token(&self) -> Option<&RawValue> {
         match &self.ask {
             Ask::Call { progress_token, .. } => progress_token.as_deref(),
-            Ask::List { .. } | Ask::Task { .. } => None,
+            Ask::List { .. } | Ask::Task { .. } | Ask::Follow { .. } | Ask::Listen(_) => None,
         }
     }
 
@@ -340,7 +382,8 @@ impl Request {
         };
         match ask {
             Ask::List { kind, after } => {
-                let page = entries::list(&*door, &caller, kind, after.as_deref(), revision).await;
+                let follower = client.news.follower();
+                let page = entries::list(&*door, &caller, kind, after.as_deref(), revision, follower).await;
                 let text = jsonrpc::on_one_line(jsonrpc::answer(&id, Stamped::new(revision, &info, &page)));
                 Answer { text, status: 200 }
             }
@@ -348,6 +391,11 @@ impl Request {
                 Ok(text) => Answer { text, status: 200 },
                 Err(error) => failure(&error),
             },
+            Ask::Follow { uri } => match listen::subscribe(&id, &uri, *client, door, caller).await {
+                Ok(text) => Answer { text, status: 200 },
+                Err(error) => failure(&error),
+            },
+            Ask::Listen(_) => failure(&RpcError::internal("nobody can be told anything but an answer")),
             Ask::Call { kind, name, arguments, is_fit, key, trace, retry, .. } => {
                 let mut call = tools::call(&id, name, arguments).with_trace(trace.map(|trace| *trace));
                 (call.kind, call.idempotency_key, call.protocol) = (kind, key, Some(revision.as_str()));

@@ -17,12 +17,15 @@ use tollgate_types::{Caller, CancellationToken, Door, limits};
 
 use crate::jsonrpc::frame::{Frame, Frames, Messages, Source};
 use crate::jsonrpc::{self, Id, RpcError};
+use crate::server::news::List;
 use crate::server::{Action, Answer, Request, Session};
 
 /// Requests that wait for a place. Beyond it nothing more is read.
 const WAITING_REQUESTS_MAX: usize = 64;
 /// Lines that wait for the client to read.
 const WRITE_QUEUE_LINES_MAX: usize = 64;
+/// Questions of one connection that stand until the client takes them back.
+const LISTENING_MAX: usize = 16;
 /// How long running calls may go on, and then their answers be written, after the client closed its end.
 const DRAIN: Duration = Duration::from_secs(5);
 
@@ -118,13 +121,24 @@ struct Connection {
     running: JoinSet<Answer>,
     /// INVARIANT: exactly the running requests that must still be answered. A cancelled one is in `running` until its
     /// future is dropped, but no longer here.
-    under_way: Vec<(Id, AbortHandle)>,
+    under_way: Vec<UnderWay>,
+    /// Tells what changes, once the client shook hands.
+    telling: JoinSet<()>,
+    /// Ends the questions that stand until the client takes them back.
+    closing: CancellationToken,
+}
+
+struct UnderWay {
+    id: Id,
+    task: AbortHandle,
+    is_listening: bool,
 }
 
 impl Connection {
     fn new(session: Session, door: Arc<dyn Door>, caller: Caller, out: mpsc::Sender<Vec<u8>>) -> Self {
-        let (caller, waiting) = (Arc::new(caller), VecDeque::new());
-        Self { session, door, caller, out, waiting, running: JoinSet::new(), under_way: Vec::new() }
+        let (caller, waiting, closing) = (Arc::new(caller), VecDeque::new(), CancellationToken::new());
+        let (running, telling) = (JoinSet::new(), JoinSet::new());
+        Self { session, door, caller, out, waiting, running, under_way: Vec::new(), telling, closing }
     }
 
     async fn serve(mut self, mut frames: impl Source) -> Result<(), ServeError> {
@@ -155,9 +169,40 @@ impl Connection {
                 let error = RpcError::invalid_request("a request of this id is still under way");
                 self.send(jsonrpc::failure(Some(request.id()), &error)).await;
             }
+            Action::Run(request) if request.is_listening() => self.listen(request).await,
             Action::Run(request) => self.waiting.push_back(request),
             Action::Cancel(id) => self.cancel(&id),
         }
+        if self.telling.is_empty() {
+            self.begin_telling();
+        }
+    }
+
+    fn begin_telling(&mut self) {
+        let Some(news) = self.session.news().map(Arc::clone) else { return };
+        let (door, caller, out) = (Arc::clone(&self.door), Arc::clone(&self.caller), self.out.downgrade());
+        self.telling.spawn(async move {
+            match news.begin(&door, &caller) {
+                Some(follower) => follower.tell(&List::ALL, None, &out).await,
+                None => std::future::pending().await,
+            }
+        });
+    }
+
+    /// Begins with a question that stands until the client takes it back: it takes no other's place.
+    async fn listen(&mut self, request: Request) {
+        if self.listening() >= LISTENING_MAX {
+            let error = RpcError::too_many(format_args!("{LISTENING_MAX} questions are listened to"));
+            return self.send(jsonrpc::failure(Some(request.id()), &error)).await;
+        }
+        let id = request.id().clone();
+        let (door, caller, out) = (Arc::clone(&self.door), Arc::clone(&self.caller), self.out.downgrade());
+        let task = self.running.spawn(request.listen(door, caller, out, self.closing.clone()));
+        self.under_way.push(UnderWay { id, task, is_listening: true });
+    }
+
+    fn listening(&self) -> usize {
+        self.under_way.iter().filter(|running| running.is_listening).count()
     }
 
     /// A failed send means that the output is closed, and then the whole connection is about to be dropped.
@@ -166,31 +211,30 @@ impl Connection {
     }
 
     fn is_taken(&self, id: &Id) -> bool {
-        self.under_way.iter().any(|(taken, _)| taken == id) || self.waiting.iter().any(|request| request.id() == id)
+        self.under_way.iter().any(|running| running.id == *id) || self.waiting.iter().any(|request| request.id() == id)
     }
 
     fn start_waiting(&mut self) {
-        while self.running.len() < limits::STDIO_IN_FLIGHT_MAX {
+        while self.running.len().saturating_sub(self.listening()) < limits::STDIO_IN_FLIGHT_MAX {
             let Some(request) = self.waiting.pop_front() else { return };
             let id = request.id().clone();
             let (door, caller, out) = (Arc::clone(&self.door), Arc::clone(&self.caller), self.out.clone());
-            let running = self.running.spawn(progress::answer(request, door, caller, out));
-            self.under_way.push((id, running));
+            let task = self.running.spawn(progress::answer(request, door, caller, out));
+            self.under_way.push(UnderWay { id, task, is_listening: false });
         }
     }
 
     fn cancel(&mut self, id: &Id) {
         self.waiting.retain(|request| request.id() != id);
-        if let Some(at) = self.under_way.iter().position(|(running, _)| running == id) {
-            let (_, running) = self.under_way.swap_remove(at);
-            running.abort();
+        if let Some(at) = self.under_way.iter().position(|running| running.id == *id) {
+            self.under_way.swap_remove(at).task.abort();
         }
     }
 
     async fn finish(&mut self, ended: Result<(tokio::task::Id, Answer), JoinError>) {
         let task = ended.as_ref().map_or_else(JoinError::id, |(task, _)| *task);
-        let Some(at) = self.under_way.iter().position(|(_, running)| running.id() == task) else { return };
-        let (id, _) = self.under_way.swap_remove(at);
+        let Some(at) = self.under_way.iter().position(|running| running.task.id() == task) else { return };
+        let UnderWay { id, .. } = self.under_way.swap_remove(at);
         let line = match ended {
             Ok((_, answer)) => answer.text,
             Err(error) => {
@@ -203,6 +247,8 @@ impl Connection {
 
     /// Lets what was accepted come to its end. Whatever takes too long is cancelled, and told so.
     async fn drain(&mut self) {
+        self.telling.abort_all();
+        self.closing.cancel();
         let drained = timeout(DRAIN, async {
             loop {
                 self.start_waiting();
@@ -215,7 +261,7 @@ impl Connection {
         }
         self.running.abort_all();
         let error = RpcError::internal("cancelled, because the client closed its end");
-        let running = self.under_way.iter().map(|(id, _)| id);
+        let running = self.under_way.iter().map(|running| &running.id);
         for id in running.chain(self.waiting.iter().map(Request::id)) {
             let _ = self.out.try_send(jsonrpc::failure(Some(id), &error));
         }

@@ -7,6 +7,7 @@
 use std::error::Error;
 use std::io::{Write as _, stdout};
 use std::path::Path;
+use std::sync::Arc;
 
 use axum::extract::Request;
 use axum::http::HeaderValue;
@@ -15,8 +16,27 @@ use axum::middleware::map_request;
 use tokio::io::AsyncReadExt as _;
 use tollgate::config::Loaded;
 use tollgate::mcp::{ServerInfo, Session, serve_stdio};
-use tollgate::{Caller, CancellationToken, Surface, Tollgate};
+use tollgate::{CallKind, Caller, CancellationToken, Gate, Surface, Tollgate};
 use tollgate_server::{ServeOptions, keys, router};
+use tollgate_testkit::Trigger;
+
+/// Tools by which the suite changes what there is, while it listens: a prompt comes or goes, or a tool.
+fn changing(gate: &Gate) -> Result<(), Box<dyn Error>> {
+    for (trigger, name, kind) in [
+        ("test_trigger_tool_change", "test_changed_tool", CallKind::Tool),
+        ("test_trigger_prompt_change", "prompts/test_changed_prompt", CallKind::Prompt),
+    ] {
+        let weak = gate.downgrade();
+        gate.register(Arc::new(Trigger::new(trigger, move || {
+            let Some(gate) = weak.upgrade() else { return };
+            if !gate.unregister(name) {
+                // One that came meanwhile changed it as well.
+                let _ = gate.register(Arc::new(Trigger::of_kind(name, kind)));
+            }
+        })))?;
+    }
+    Ok(())
+}
 
 /// A call that asks its client first and then works for longer is a task after the answer.
 const TASK_AFTER: &str = "200ms";
@@ -50,7 +70,7 @@ fn info() -> ServerInfo {
 }
 
 /// A house that has what the suite asks for.
-async fn fixture(folder: &Path) -> Result<Tollgate, tollgate::Error> {
+async fn fixture(folder: &Path) -> Result<Tollgate, Box<dyn Error>> {
     let mut loaded = Loaded::defaults(folder);
     *loaded.config.server.task_after.get_mut() = TASK_AFTER.into();
     let mut builder = Tollgate::builder().config(loaded).data_dir(folder.join("data")).workspace(folder);
@@ -61,7 +81,9 @@ async fn fixture(folder: &Path) -> Result<Tollgate, tollgate::Error> {
     for fixture in tollgate_testkit::entry_fixtures() {
         builder = builder.tool(fixture);
     }
-    builder.build().await
+    let house = builder.build().await?;
+    changing(house.gate())?;
+    Ok(house)
 }
 
 /// Serves a house until the standard input ends.

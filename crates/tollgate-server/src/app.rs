@@ -198,11 +198,11 @@ pub fn router(house: &Tollgate, address: SocketAddr, options: ServeOptions) -> S
 /// Every path, each behind what it needs.
 fn routes(app: &Arc<App>) -> Router {
     let client = Router::new()
-        .route("/mcp", post(mcp::post).delete(mcp::delete))
+        .route("/mcp", post(mcp::post).get(mcp::get).delete(mcp::delete))
         .route("/mcp/ws", get(mcp::socket::open))
         .route("/sse", get(mcp::stream::open))
         .route("/messages", post(mcp::stream::post))
-        .route("/mcp/{set}", post(mcp::post).delete(mcp::delete))
+        .route("/mcp/{set}", post(mcp::post).get(mcp::get).delete(mcp::delete))
         .route("/mcp/{set}/ws", get(mcp::socket::open))
         .route("/sse/{set}", get(mcp::stream::open))
         .route("/api/v1/calls", post(rest::call))

@@ -37,9 +37,56 @@ pub(crate) async fn post(
     let (door, endpoint) = reached(&app, set)?;
     let body = body::json(&headers, body).await?;
     match endpoint.post(&headers, &body, holder.name(), app.clock.monotonic()) {
+        Reply::Run(run) if run.is_listening() => listen(&app, door, &holder, run),
         Reply::Run(run) => answer(&app, door, &holder, run).await,
         reply => Ok(plain(reply)),
     }
+}
+
+/// The stream of what a session's client is told unasked.
+pub(crate) async fn get(
+    State(app): State<Arc<App>>,
+    Extension(holder): Extension<Holder>,
+    set: Option<Path<String>>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let (door, endpoint) = reached(&app, set)?;
+    let hearing = match endpoint.get(&headers, holder.name(), app.clock.monotonic()) {
+        Reply::Hear(hearing) => hearing,
+        reply => return Ok(plain(reply)),
+    };
+    let place = app.conversation()?;
+    let caller = Arc::new(holder.caller(Surface::McpHttp).with_session(&*hearing.session));
+    let (door, clock, stop) = (Arc::clone(door), Arc::clone(&app.clock), app.stop.clone());
+    let (out, texts) = mpsc::channel(STREAM_QUEUE_MAX);
+    app.tasks.spawn(async move {
+        let _place = place;
+        tokio::select! {
+            () = hearing.tell(door, caller, &out, &*clock) => {}
+            () = stop.cancelled() => {}
+        }
+    });
+    Ok(sse::response(texts, ()))
+}
+
+/// The stream of what the client of the stateless era asked to be told.
+fn listen(app: &Arc<App>, door: &Arc<dyn Door>, holder: &Holder, run: Run) -> Result<Response, Problem> {
+    let place = app.conversation()?;
+    let (door, caller) = (Arc::clone(door), Arc::new(holder.caller(Surface::McpHttp)));
+    let ends_with_response = run.cancellation.clone().drop_guard();
+    let (out, texts) = mpsc::channel(STREAM_QUEUE_MAX);
+    let (stop, cut) = (app.stop.clone(), app.cut.clone());
+    app.tasks.spawn(async move {
+        let _place = place;
+        let ended = tokio::select! {
+            ended = run.listen(door, caller, &out, stop) => ended,
+            () = cut.cancelled() => None,
+        };
+        if let Some(Answer { text, .. }) = ended {
+            let _ = timeout(UNREAD_TIMEOUT, out.send(text)).await;
+        }
+    });
+    Ok(sse::response(texts, ends_with_response))
 }
 
 pub(crate) async fn delete(
@@ -120,7 +167,7 @@ fn plain(reply: Reply) -> Response {
         Reply::Empty(405) => (StatusCode::METHOD_NOT_ALLOWED, [(axum::http::header::ALLOW, "POST")]).into_response(),
         Reply::Empty(status) => StatusCode::from_u16(status).unwrap_or(StatusCode::ACCEPTED).into_response(),
         // INVARIANT: the one caller that can have it has taken it.
-        Reply::Run(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+        Reply::Run(_) | Reply::Hear(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
     }
 }
 

@@ -15,8 +15,8 @@ use tollgate::mcp::upstream::UpstreamStatus;
 use tollgate::spans;
 use tollgate::webhooks::Counts;
 use tollgate::{
-    AnchorStatus, ApprovalId, AttemptId, BoxFuture, Call, CallKind, Caller, Clock, Code, Door, ErrorObject,
-    ObservedCall, Outcome, Reloads, SourceReport, Status, TaskSupport, ToolDefinition,
+    AnchorStatus, ApprovalId, AttemptId, BoxFuture, Call, CallKind, Caller, Changes, Clock, Code, Door, ErrorObject,
+    Following, ObservedCall, Outcome, Reloads, SourceReport, Status, TaskSupport, ToolDefinition,
 };
 
 use crate::limits::SERIES_MAX;
@@ -267,6 +267,18 @@ impl Door for Metered {
     fn list_kind<'a>(&'a self, caller: &'a Caller, kind: CallKind) -> BoxFuture<'a, Vec<Arc<ToolDefinition>>> {
         self.metrics.lists.fetch_add(1, Ordering::Relaxed);
         self.door.list_kind(caller, kind)
+    }
+
+    fn list_now(&self, caller: &Caller, kind: CallKind) -> Vec<Arc<ToolDefinition>> {
+        self.door.list_now(caller, kind)
+    }
+
+    fn changes(&self) -> Option<Changes> {
+        self.door.changes()
+    }
+
+    fn following(&self, caller: &Caller, call: Call) -> Following {
+        self.door.following(caller, call)
     }
 
     fn call<'a>(&'a self, caller: &'a Caller, call: Call) -> BoxFuture<'a, Outcome> {

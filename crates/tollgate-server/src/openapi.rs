@@ -79,6 +79,9 @@ fn call_paths() -> Value {
             "summary": "The Model Context Protocol, streamable HTTP",
             "requestBody": { "required": true, "content": content(&json!({ "type": "object" })) },
             "responses": responses(&json!({ "type": "object" }), &["400", "401", "403", "404", "413", "415", "429"]),
+        }, "get": {
+            "summary": "The Model Context Protocol until 2025-11-25: what the client of a session is told unasked",
+            "responses": responses(&json!({ "type": "object" }), &["401", "403", "404", "405", "406", "429"]),
         } },
     })
 }
@@ -416,6 +419,8 @@ fn refusal(status: &str) -> Value {
         "401" => "There is no key, or it does not count.",
         "403" => "The key is of the other kind, or the host or origin is not known.",
         "404" => "There is nothing of this name.",
+        "405" => "There is no stream without a session.",
+        "406" => "A stream is not accepted.",
         "409" => "It was answered before.",
         "412" => "It was signed too long ago, or not yet.",
         "413" => "The body is too long.",

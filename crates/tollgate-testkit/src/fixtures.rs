@@ -2,6 +2,7 @@
 //! in the descriptions of the suite's scenarios (`conformance list`, 0.2.0-alpha.12).
 
 pub(crate) mod asking;
+mod changing;
 mod tasks;
 
 use serde_json::{Value, json};
@@ -10,11 +11,16 @@ use tollgate_types::{
     ToolOutput,
 };
 
+pub use changing::Trigger;
+
 /// A red pixel.
 pub(crate) const PNG: &str =
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg==";
 /// A header without samples.
 const WAV: &str = "UklGRiYAAABXQVZFZm10IBAAAAABAAEAQB8AAAB9AAACABAAZGF0YQIAAAA=";
+
+/// The tool whose schema is to be shown as it is.
+const DIALECT: &str = "json_schema_2020_12_tool";
 
 /// One tool of the conformance suite.
 pub struct Fixture {
@@ -51,6 +57,7 @@ pub fn fixtures() -> Vec<Fixture> {
         ("test_error_handling", Does::Fail("This tool intentionally returns an error for testing")),
         ("test_tool_with_progress", Does::Progress),
         ("test_missing_capability", Does::Need(ClientCapability::Sampling)),
+        (DIALECT, simple()),
     ]
     .into_iter()
     .chain(asking::ALL.map(|(name, asks)| (name, Does::Ask(asks))))
@@ -69,6 +76,9 @@ impl Tool for Fixture {
         (definition.risk, definition.permission) = (Risk::Read, Permission::Read);
         if let Does::Work(works) = self.does {
             definition.execution = tasks::execution(works);
+        }
+        if self.name == DIALECT {
+            definition.input_schema = changing::dialect();
         }
         definition
     }

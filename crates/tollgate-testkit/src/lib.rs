@@ -23,6 +23,6 @@ pub use cx::cx;
 pub use disk::{Act, Fault, TestDisk};
 pub use door::RecordingDoor;
 pub use entries::{EntryFixture, entry_fixtures};
-pub use fixtures::{Fixture, fixtures};
+pub use fixtures::{Fixture, Trigger, fixtures};
 pub use folder::Folder;
 pub use mirror::Mirror;

@@ -4,6 +4,7 @@
 //! part of the house can be tested with the real types and without the house.
 
 mod call;
+mod changes;
 mod client;
 mod code;
 mod cost;
@@ -32,6 +33,7 @@ mod undo;
 pub mod visible;
 
 pub use call::{Call, CallKind, Caller, ObservedCall, Said, Surface};
+pub use changes::{Changed, Changes, Owner, Unfollowed, Watch};
 pub use client::{ClientCapabilities, ClientCapability};
 pub use code::{Code, Status};
 pub use cost::{ArgumentCost, Cost, ResultCost, Units, UnitsError};
@@ -46,8 +48,8 @@ pub use output::{
 };
 pub use peer::{APPROVAL_QUESTION, GoesOn, LogLevel, LogMessage, Peer, PeerError, PeerQuestion};
 pub use port::{
-    ApprovalAnswer, ApprovalChannel, ApprovalQuestion, BoxFuture, Clock, Cx, Door, Member, Progress, ProgressUpdate,
-    Summarize, Supply, Tool, Workspace,
+    ApprovalAnswer, ApprovalChannel, ApprovalQuestion, BoxFuture, Clock, Cx, Door, Following, Member, Progress,
+    ProgressUpdate, Summarize, Supply, Tool, Workspace,
 };
 pub use quota::{QuotaStore, Rate, Turn};
 pub use raw::Raw;

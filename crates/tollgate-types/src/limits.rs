@@ -161,6 +161,10 @@ pub const SSE_EVENT_BYTES_MAX: usize = 16 * 1024 * 1024;
 pub const FRAME_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Requests of one stdio connection under way at once.
 pub const STDIO_IN_FLIGHT_MAX: usize = 64;
+/// Resources that one client follows.
+pub const FOLLOWED_MAX: usize = 1_000;
+/// Resources that all clients of a house follow, counted for each.
+pub const FOLLOWED_BY_ALL_MAX: usize = 16 * 1024;
 /// Arguments and results longer than this are recorded as length and SHA-256.
 pub const RECORD_TEXT_CHARS_MAX: usize = 2_000;
 /// A segment of the ledger before the next one begins.

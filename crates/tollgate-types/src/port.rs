@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::{
-    ApprovalId, AttemptId, BeforeImages, Call, CallKind, Caller, CancellationToken, ClientCapabilities, Code,
+    ApprovalId, AttemptId, BeforeImages, Call, CallKind, Caller, CancellationToken, Changes, ClientCapabilities, Code,
     ErrorObject, HandedKey, ObservedCall, Outcome, Peer, Permission, Raw, Risk, TaskSupport, ToolDefinition, ToolError,
     ToolOutput, TraceContext,
 };
@@ -26,6 +26,24 @@ pub trait Door: Send + Sync {
     /// The entries of a kind that `caller` may use, ordered by name.
     fn list_kind<'a>(&'a self, caller: &'a Caller, kind: CallKind) -> BoxFuture<'a, Vec<Arc<ToolDefinition>>> {
         if kind.is_tool() { self.list(caller) } else { Box::pin(std::future::ready(Vec::new())) }
+    }
+
+    /// The same as it is at this moment: nothing is started, and nobody waited for.
+    fn list_now(&self, caller: &Caller, kind: CallKind) -> Vec<Arc<ToolDefinition>> {
+        let _ = (caller, kind);
+        Vec::new()
+    }
+
+    /// What changes behind the door, to be followed; none where nothing ever does.
+    fn changes(&self) -> Option<Changes> {
+        None
+    }
+
+    /// How it stands with a resource that `caller` follows, or wants to, by this call of [`CallKind::Subscription`]: the
+    /// same decision as for the call, which is neither made nor recorded.
+    fn following(&self, caller: &Caller, call: Call) -> Following {
+        let _ = caller;
+        Following { name: call.name, is_allowed: None }
     }
 
     /// Takes one call from request to recorded outcome. Dropping the future cancels the call; it is still recorded.
@@ -58,6 +76,15 @@ pub trait Door: Send + Sync {
         let _ = (caller, call);
         Box::pin(std::future::ready(Err(ErrorObject::new(Code::AuditUnavailable, "nobody here records such calls"))))
     }
+}
+
+/// How it stands with a resource that somebody follows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Following {
+    /// The name under which its changes are told.
+    pub name: String,
+    /// Whether it may be followed; none where there is no such resource now.
+    pub is_allowed: Option<bool>,
 }
 
 /// A capability: a definition and what runs.

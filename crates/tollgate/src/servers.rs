@@ -85,6 +85,14 @@ impl Servers {
         let (known, following) = (Mutex::default(), Mutex::default());
         let told = Arc::clone(&changed);
         let servers = Arc::new(Self { gate, overlays, upstreams, logins, changed: told, known, following });
+        let changes = servers.gate.changes().clone();
+        servers.upstreams.on_update(move |name, owner| changes.updated(name, owner));
+        let told = Arc::downgrade(&servers);
+        servers.gate.changes().on_unfollowed(move |gone| {
+            if let Some(servers) = told.upgrade() {
+                servers.upstreams.unfollow(gone);
+            }
+        });
         let supply: Weak<dyn Supply> = Arc::downgrade(&servers) as Weak<dyn Supply>;
         servers.gate.supplied_by(supply);
         let following = follow(Arc::downgrade(&servers), changed);

@@ -15,8 +15,8 @@ use tollgate_mcp::upstream::UpstreamStatus;
 use tollgate_policy::Role;
 use tollgate_telemetry::Telemetry;
 use tollgate_types::{
-    ApprovalId, AttemptId, BoxFuture, Call, CallKind, Caller, CancellationToken, Clock, Door, ErrorObject, Language,
-    ObservedCall, Outcome, TaskSupport, ToolDefinition, ToolError,
+    ApprovalId, AttemptId, BoxFuture, Call, CallKind, Caller, CancellationToken, Changes, Clock, Door, ErrorObject,
+    Following, Language, ObservedCall, Outcome, TaskSupport, ToolDefinition, ToolError,
 };
 use tollgate_webhook::Webhook;
 
@@ -290,6 +290,18 @@ impl Door for Tollgate {
 
     fn list_kind<'a>(&'a self, caller: &'a Caller, kind: CallKind) -> BoxFuture<'a, Vec<Arc<ToolDefinition>>> {
         Box::pin(async move { self.door().list_kind(caller, kind).await })
+    }
+
+    fn list_now(&self, caller: &Caller, kind: CallKind) -> Vec<Arc<ToolDefinition>> {
+        self.gate.list_now(caller, kind)
+    }
+
+    fn changes(&self) -> Option<Changes> {
+        Some(self.gate.changes().clone())
+    }
+
+    fn following(&self, caller: &Caller, call: Call) -> Following {
+        self.gate.following(caller, call)
     }
 
     fn call<'a>(&'a self, caller: &'a Caller, call: Call) -> BoxFuture<'a, Outcome> {

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use tollgate_catalog::unknown_tool;
 use tollgate_types::{
-    ApprovalId, AttemptId, BoxFuture, Call, CallKind, Caller, Code, Door, End, ErrorObject, Language, ObservedCall,
-    Outcome, TaskSupport, ToolDefinition,
+    ApprovalId, AttemptId, BoxFuture, Call, CallKind, Caller, Changes, Code, Door, End, ErrorObject, Following,
+    Language, ObservedCall, Outcome, TaskSupport, ToolDefinition,
 };
 
 use calls::{CALL_TOOL, call_tool, unwrap};
@@ -48,7 +48,10 @@ impl View {
 
     /// What this caller is shown, by the names of here, and whether that is more than a list may have.
     async fn shown(&self, caller: &Caller) -> (Vec<Arc<ToolDefinition>>, bool) {
-        let all = self.door.list(caller).await;
+        self.shown_of(caller, &self.door.list(caller).await)
+    }
+
+    fn shown_of(&self, caller: &Caller, all: &[Arc<ToolDefinition>]) -> (Vec<Arc<ToolDefinition>>, bool) {
         let shown: Vec<_> = all.iter().filter_map(|tool| self.selection.shown(tool)).collect();
         let is_found_by_search = self.selection.is_too_long(&shown);
         if is_found_by_search && !shown.iter().any(|tool| tool.name == SEARCH_TOOLS) {
@@ -61,6 +64,22 @@ impl View {
             return (shown, false);
         }
         (shown, is_found_by_search)
+    }
+
+    /// The list of a kind that is shown of all that is behind.
+    fn listed(&self, caller: &Caller, kind: CallKind, all: &[Arc<ToolDefinition>]) -> Vec<Arc<ToolDefinition>> {
+        let mut shown: Vec<_> = if kind.is_tool() {
+            let (mut shown, is_found_by_search) = self.shown_of(caller, all);
+            if is_found_by_search {
+                shown.retain(|tool| self.selection.is_own(&tool.name));
+                shown.push(call_tool());
+            }
+            shown
+        } else {
+            all.iter().filter_map(|entry| self.selection.shown(entry)).collect()
+        };
+        shown.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+        shown
     }
 
     /// What the asker is told, in the words of here.
@@ -81,27 +100,27 @@ impl View {
 
 impl Door for View {
     fn list<'a>(&'a self, caller: &'a Caller) -> BoxFuture<'a, Vec<Arc<ToolDefinition>>> {
-        Box::pin(async move {
-            let (mut shown, is_found_by_search) = self.shown(caller).await;
-            if is_found_by_search {
-                shown.retain(|tool| self.selection.is_own(&tool.name));
-                shown.push(call_tool());
-            }
-            shown.sort_unstable_by(|one, other| one.name.cmp(&other.name));
-            shown
-        })
+        self.list_kind(caller, CallKind::Tool)
     }
 
     fn list_kind<'a>(&'a self, caller: &'a Caller, kind: CallKind) -> BoxFuture<'a, Vec<Arc<ToolDefinition>>> {
-        if kind.is_tool() {
-            return self.list(caller);
+        Box::pin(async move { self.listed(caller, kind, &self.door.list_kind(caller, kind).await) })
+    }
+
+    fn list_now(&self, caller: &Caller, kind: CallKind) -> Vec<Arc<ToolDefinition>> {
+        self.listed(caller, kind, &self.door.list_now(caller, kind))
+    }
+
+    fn changes(&self) -> Option<Changes> {
+        self.door.changes()
+    }
+
+    fn following(&self, caller: &Caller, mut call: Call) -> Following {
+        self.selection.take(&mut call);
+        match call.refusal {
+            Some(_) => Following { name: call.name, is_allowed: Some(false) },
+            None => self.door.following(caller, call),
         }
-        Box::pin(async move {
-            let all = self.door.list_kind(caller, kind).await;
-            let mut shown: Vec<_> = all.iter().filter_map(|entry| self.selection.shown(entry)).collect();
-            shown.sort_unstable_by(|one, other| one.name.cmp(&other.name));
-            shown
-        })
     }
 
     fn call<'a>(&'a self, caller: &'a Caller, mut call: Call) -> BoxFuture<'a, Outcome> {

@@ -25,20 +25,20 @@ impl std::ops::Deref for Admitted {
 
 pub(crate) fn admit(trip: Trip<'_>, found: Found) -> Result<Admitted, Stop> {
     let policy = trip.gate.inner().policy.now();
-    match kept_back(trip, &policy, &found) {
+    match kept_back(trip.gate.inner(), &trip.attempt.caller, &policy, &found) {
         None => Ok(Admitted(found)),
         Some(decision) => Err(forbidden(trip, &policy, &decision)),
     }
 }
 
 /// Why `policy` keeps what was found from this caller, if it does.
-pub(super) fn kept_back(trip: Trip<'_>, policy: &Policy, found: &Found) -> Option<Decision> {
-    found.definitions().find_map(|definition| hidden(trip, policy, definition))
+pub(crate) fn kept_back(gate: &Inner, caller: &Caller, policy: &Policy, found: &Found) -> Option<Decision> {
+    found.definitions().find_map(|definition| hidden(gate, caller, policy, definition))
 }
 
 /// The same of one definition.
-pub(super) fn hidden(trip: Trip<'_>, policy: &Policy, tool: &ToolDefinition) -> Option<Decision> {
-    let decision = trip.gate.inner().decide_listing(policy, &trip.attempt.caller, tool);
+pub(super) fn hidden(gate: &Inner, caller: &Caller, policy: &Policy, tool: &ToolDefinition) -> Option<Decision> {
+    let decision = gate.decide_listing(policy, caller, tool);
     (!is_allowed(decision.effect)).then_some(decision)
 }
 

@@ -51,7 +51,8 @@ fn is_safe(trip: Trip<'_>, cleared: &Cleared, fallback: Said<&Fallback>, error: 
 fn is_shown(trip: Trip<'_>, fallback: &Fallback) -> bool {
     let gate = trip.gate.inner();
     let other = gate.catalog.get(&fallback.tool);
-    other.is_some_and(|other| admit::hidden(trip, &gate.policy.now(), &other.definition).is_none())
+    other
+        .is_some_and(|other| admit::hidden(gate, &trip.attempt.caller, &gate.policy.now(), &other.definition).is_none())
 }
 
 /// Whether the other tool is known to change nothing.

@@ -8,7 +8,7 @@ use tollgate_types::{CallKind, ToolDefinition};
 
 use super::{Stop, admit, cancelled};
 use crate::executors::Executor;
-use crate::gate::Trip;
+use crate::gate::{Inner, Trip};
 use crate::undo::is_for_undo;
 
 /// What exists.
@@ -33,37 +33,35 @@ impl Found {
     }
 
     /// The definitions that must all be permitted: a resource of a template by its own name and by the template's.
-    pub(super) fn definitions(&self) -> impl Iterator<Item = &Arc<ToolDefinition>> {
+    pub(crate) fn definitions(&self) -> impl Iterator<Item = &Arc<ToolDefinition>> {
         let template = Some(&self.executor.entry.definition).filter(|known| known.name != self.entry.definition.name);
         std::iter::once(&self.entry.definition).chain(template)
     }
 }
 
-fn look(trip: Trip<'_>) -> Option<Found> {
-    let executors = &trip.gate.inner().executors;
-    let (name, kind) = (&trip.call.name, trip.call.kind);
-    let exact = executors.get(name);
+/// What has this name now. Some of it is there for undoing alone.
+pub(crate) fn look(gate: &Inner, kind: CallKind, name: &str, is_undo: bool) -> Option<Found> {
+    let exact = gate.executors.get(name);
     let of_kind = |kind| exact.as_ref().filter(|executor| executor.entry.definition.kind == kind).cloned();
     match kind {
         CallKind::Resource | CallKind::Subscription => {
-            of_kind(CallKind::Resource).map(Found::whole).or_else(|| of_template(trip))
+            of_kind(CallKind::Resource).map(Found::whole).or_else(|| of_template(gate, name))
         }
         CallKind::Completion => of_kind(CallKind::Prompt).or_else(|| of_kind(CallKind::Template)).and_then(completing),
         _ => {
             let executor = of_kind(kind)?;
-            (trip.undoes.is_some() || !is_for_undo(name)).then(|| Found::whole(executor))
+            (is_undo || !is_for_undo(name)).then(|| Found::whole(executor))
         }
     }
 }
 
 /// A resource that no list names, of a template that one does.
-fn of_template(trip: Trip<'_>) -> Option<Found> {
-    let gate = trip.gate.inner();
-    let (name, template) = (&trip.call.name, gate.catalog.template_of(&trip.call.name)?);
+fn of_template(gate: &Inner, name: &str) -> Option<Found> {
+    let template = gate.catalog.template_of(name)?;
     let executor = gate.executors.get(&template.definition.name)?;
     let (_, uri) = name.split_once('/')?;
     let schema = json!({ "type": "object", "properties": { "uri": { "const": uri } }, "required": ["uri"] });
-    let entry = executor.entry.taking(name.clone(), CallKind::Resource, schema).ok()?;
+    let entry = executor.entry.taking(name.to_owned(), CallKind::Resource, schema).ok()?;
     Some(Found { executor, entry: Arc::new(entry) })
 }
 
@@ -95,11 +93,12 @@ async fn supplied(trip: Trip<'_>) -> Result<(), Stop> {
 }
 
 pub(crate) async fn find(trip: Trip<'_>) -> Result<Found, Stop> {
-    let found = match look(trip) {
+    let looked = || look(trip.gate.inner(), trip.call.kind, &trip.call.name, trip.undoes.is_some());
+    let found = match looked() {
         Some(found) => found,
         None => {
             supplied(trip).await?;
-            look(trip).ok_or_else(|| admit::unknown(trip))?
+            looked().ok_or_else(|| admit::unknown(trip))?
         }
     };
     trip.attempt.found(found.entry());

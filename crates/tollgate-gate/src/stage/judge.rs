@@ -47,7 +47,7 @@ pub(crate) fn judge(trip: Trip<'_>, valid: Valid) -> Result<Judged, Stop> {
     let decision = decide(trip, &policy, &valid);
     if decision.effect == Effect::Deny {
         // The policy may have been replaced since the tool was admitted, by one that hides it.
-        if let Some(hidden) = admit::kept_back(trip, &policy, &valid) {
+        if let Some(hidden) = admit::kept_back(gate, &trip.attempt.caller, &policy, &valid) {
             return Err(admit::forbidden(trip, &policy, &hidden));
         }
     }

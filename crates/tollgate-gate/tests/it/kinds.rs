@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use tollgate_policy::Role;
+use tollgate_policy::{Policy, Role};
 use tollgate_types::{
-    Call, CallKind, Code, Door, End, Outcome, Permission, Raw, Risk, Secret, Tool, ToolDefinition, ToolOutput,
+    Call, CallKind, Changed, Code, Door, End, Outcome, Permission, Raw, Risk, Secret, Tool, ToolDefinition, ToolOutput,
 };
 
 use crate::world::{Setup, TestTool, World, developer, tool};
@@ -121,6 +121,25 @@ async fn a_template_opens_nothing_that_its_own_name_does_not() {
     ] {
         assert_eq!(world.gate.call(&developer(), follow(uri)).await.code(), code, "{uri}");
     }
+
+    // And the answer without the call is the same; what is not there is neither.
+    let changes = world.gate.changes().watch(&developer());
+    for (uri, is_allowed) in [
+        ("demo://note/1", Some(true)),
+        ("demo://note/2", Some(true)),
+        ("demo://note/secret-1", Some(false)),
+        ("demo://other", None),
+    ] {
+        let following = world.gate.following(&developer(), follow(uri));
+        assert_eq!((following.is_allowed, following.name), (is_allowed, format!("mcp__x__resources/{uri}")));
+    }
+    assert_eq!(changes.take(), Changed::default(), "asking changes nothing");
+    world.gate.replace_policy(Policy::new([role().allow("echo")]).unwrap()).unwrap();
+    assert!(changes.take().lists);
+    assert_eq!(world.gate.following(&developer(), follow("demo://note/1")).is_allowed, Some(false));
+    assert!(world.gate.list_now(&developer(), CallKind::Resource).is_empty());
+    assert!(world.gate.unregister(NOTE) && changes.take().lists);
+    assert!(!world.gate.unregister(NOTE) && !changes.take().lists);
 
     let only_one = World::with(Setup {
         roles: vec![role().allow("mcp__x__resources/demo://note/2")],

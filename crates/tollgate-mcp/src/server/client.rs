@@ -8,6 +8,7 @@ use tokio::sync::mpsc;
 use tollgate_types::{Call, Caller, ClientCapabilities, Code, Door, ErrorObject, Outcome, Progress};
 
 use super::live::{Asked, Line, LivePeer};
+use super::news::News;
 use super::park::{Asks, Parking, ParkingPeer, Passage, Resumed};
 use super::seal::{Binding, Onward};
 use super::tasks::{Came, Offer, Task, Tasks};
@@ -55,6 +56,8 @@ pub(super) struct Client {
     pub(super) parking: Arc<Parking>,
     /// Our questions in its connection or session, in the handshake era.
     pub(super) asked: Option<Arc<Asked>>,
+    /// What it is told unasked, in the handshake era.
+    pub(super) news: Arc<News>,
     /// The way to it beside the answer.
     pub(super) out: Option<mpsc::WeakSender<Vec<u8>>>,
     /// Where calls go on after their answer, if they may.

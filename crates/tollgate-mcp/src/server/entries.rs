@@ -2,6 +2,7 @@
 //! what the house has a word of its own for is the house's.
 
 use std::borrow::Cow;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -10,6 +11,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
 use tollgate_types::{CallKind, CallResult, Caller, Code, Door, End, ErrorObject, Outcome, Raw, ToolDefinition};
 
+use super::news::Follower;
 use super::{LIST_TTL_MS, Revision, params, shown, tools};
 use crate::jsonrpc::RpcError;
 use crate::wire_name::{self, Members};
@@ -64,13 +66,24 @@ pub(super) async fn list(
     kind: CallKind,
     after: Option<&str>,
     revision: Revision,
+    follower: Option<&Follower>,
 ) -> Page {
     let listed = door.list_kind(caller, kind).await;
+    if let Some(follower) = follower {
+        follower.listed(kind, &listed);
+    }
     let mut rest = listed.iter().skip_while(|entry| after.is_some_and(|after| entry.name.as_str() <= after));
     let page: Vec<_> = rest.by_ref().take(PAGE_MAX).collect();
     let next_cursor = rest.next().and(page.last()).map(|last| params::cursor_after(&last.name));
-    let items = page.into_iter().filter_map(|entry| shown::once(entry, shown)).collect();
+    let items = page.into_iter().filter_map(|entry| shown::once(entry, shown).text).collect();
     Page { kind, items, next_cursor, is_cacheable: revision.is_stateless() }
+}
+
+/// Another for another list.
+pub(super) fn mark(listed: &[Arc<ToolDefinition>]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    listed.iter().for_each(|entry| shown::once(entry, shown).mark.hash(&mut hasher));
+    hasher.finish()
 }
 
 /// An entry as lists show it.

@@ -4,6 +4,7 @@
 
 mod conversation;
 mod headers;
+mod hearing;
 mod sessions;
 
 use std::sync::Arc;
@@ -14,7 +15,6 @@ use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 use tollgate_types::{Caller, CancellationToken, Door};
 
-use super::live::Asked;
 use super::params::{Era, Params};
 use super::park::Parking;
 use super::seal::StateKeys;
@@ -22,8 +22,9 @@ use super::{Action, Answer, Peer, Request, ServerInfo, Session, Tasks, cancel};
 use crate::jsonrpc::{self, Id, Message, RpcError};
 use crate::stdio::progress;
 use headers::{Said, can_stream, check_stateless, one, trace, wants_stream};
+pub use hearing::Hearing;
 pub use sessions::fresh_id;
-use sessions::{Sessions, UnderWay};
+use sessions::{Sessions, Shared, UnderWay};
 
 /// Names a session of the handshake era.
 pub const SESSION_ID: &str = "mcp-session-id";
@@ -52,6 +53,8 @@ pub enum Reply {
     },
     /// The door must be asked.
     Run(Run),
+    /// A stream must be opened.
+    Hear(Hearing),
 }
 
 /// A request that only the door can answer.
@@ -107,10 +110,29 @@ impl Endpoint {
                 .unwrap_or_else(|Fault(status, error)| json(status, jsonrpc::failure(Some(&id), &error))),
             Ok(Message::Notification { method, params }) => self.notification(asker, &method, params),
             Ok(Message::Response { id, answer }) => self.in_session(asker, |session| {
-                if let Some((id, asked)) = id.zip(self.sessions.asked(session)) {
-                    asked.settle(&id, answer);
+                if let Some((id, shared)) = id.zip(self.sessions.shared(session)) {
+                    shared.asked.settle(&id, answer);
                 }
             }),
+        }
+    }
+
+    /// Takes a GET: a stream of what the session's client is told unasked, which takes the place of one that is open. The
+    /// stateless era has none, and without a session there is nothing to tell (405).
+    pub fn get(&self, headers: &HeaderMap, owner: &str, now: Duration) -> Reply {
+        if Said::read(headers).is_stateless() || !headers.contains_key(SESSION_ID) {
+            return Reply::Empty(405);
+        }
+        if !can_stream(headers) {
+            let error = RpcError::invalid_request("`Accept` must name `text/event-stream`");
+            return json(406, jsonrpc::failure(None, &error));
+        }
+        match self.session(Asker { headers, owner, now }) {
+            Ok((session, _)) => match Hearing::open(&self.sessions, session) {
+                Some(hearing) => Reply::Hear(hearing),
+                None => json(404, jsonrpc::failure(None, &RpcError::session_not_found())),
+            },
+            Err(Fault(status, error)) => json(status, jsonrpc::failure(None, &error)),
         }
     }
 
@@ -143,8 +165,8 @@ impl Endpoint {
             return self.initialize(asker, id, &params);
         }
         let (session, peer) = self.session(asker)?;
-        let asked = self.sessions.asked(&session).unwrap_or_default();
-        let mut conversation = self.conversation(Some(peer), asked);
+        let shared = self.sessions.shared(&session).unwrap_or_default();
+        let mut conversation = self.conversation(Some(peer), shared);
         // In the handshake era an error is an answer like any other.
         let action = conversation.dispatch_in(Era::Handshake, id, method, &params);
         if let Some(said) = conversation.handshake.filter(|said| *said != peer) {
@@ -172,13 +194,18 @@ impl Endpoint {
     }
 
     fn stateless(&self, asker: Asker<'_>, id: &Id, method: &str, params: &Params<'_>) -> Result<Reply, Fault> {
-        let action = self.conversation(None, Arc::default()).dispatch_in(Era::Stateless, id, method, params).map_err(
-            |error| {
+        let action = self
+            .conversation(None, Shared::default())
+            .dispatch_in(Era::Stateless, id, method, params)
+            .map_err(|error| {
                 // MCP 2026-07-28, Streamable HTTP: protocol version header; Base protocol: error codes.
                 Fault(if error.is_method_not_found() { 404 } else { 400 }, error)
-            },
-        )?;
+            })?;
         Ok(match action {
+            Action::Run(request) if request.is_listening() && !can_stream(asker.headers) => {
+                let error = RpcError::invalid_request("`Accept` must name `text/event-stream`");
+                return Err(Fault(406, error));
+            }
             Action::Run(mut request) => {
                 request.traced(|| trace(asker.headers));
                 Reply::Run(Run {
@@ -197,7 +224,7 @@ impl Endpoint {
     }
 
     fn initialize(&self, asker: Asker<'_>, id: &Id, params: &Params<'_>) -> Result<Reply, Fault> {
-        let mut conversation = self.conversation(None, Arc::default());
+        let mut conversation = self.conversation(None, Shared::default());
         let action = conversation.dispatch_in(Era::Handshake, id, "initialize", params);
         let action = action.map_err(|error| Fault(200, error))?;
         let (Action::Reply(body), Some(peer)) = (action, conversation.handshake) else {
@@ -245,13 +272,34 @@ impl Endpoint {
         }
     }
 
-    fn conversation(&self, handshake: Option<Peer>, asked: Arc<Asked>) -> Session {
+    fn conversation(&self, handshake: Option<Peer>, Shared { asked, news }: Shared) -> Session {
         let (info, parking, tasks) = (Arc::clone(&self.info), Arc::clone(&self.parking), self.tasks.clone());
-        Session { info, handshake, asked, parking, tasks }
+        Session { info, handshake, is_initialized: false, asked, news, parking, tasks }
     }
 }
 
 impl Run {
+    /// Whether it stands until its client takes it back, for [`Run::listen`].
+    pub fn is_listening(&self) -> bool {
+        self.request.is_listening()
+    }
+
+    /// Tells to `out` what changes, each a JSON text on one line, until `stop`; the answer that ends it well is returned. None
+    /// when the client took it back.
+    pub async fn listen(
+        self,
+        door: Arc<dyn Door>,
+        caller: Arc<Caller>,
+        out: &mpsc::Sender<Vec<u8>>,
+        stop: CancellationToken,
+    ) -> Option<Answer> {
+        tokio::select! {
+            biased;
+            () = self.cancellation.cancelled() => None,
+            answer = self.request.listen(door, caller, out.downgrade(), stop) => Some(answer),
+        }
+    }
+
     /// Asks the door. Progress goes to `out` as it comes, a JSON text on one line, and the answer is returned. None
     /// when the request was cancelled; it must then not be answered.
     pub async fn answer(self, door: Arc<dyn Door>, caller: Arc<Caller>, out: mpsc::Sender<Vec<u8>>) -> Option<Answer> {

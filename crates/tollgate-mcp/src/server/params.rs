@@ -61,6 +61,8 @@ pub(super) struct Params<'a> {
     #[serde(borrow, default, deserialize_with = "present")]
     level: Option<&'a RawValue>,
     #[serde(borrow, default, deserialize_with = "present")]
+    pub(super) notifications: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
     pub(super) request_id: Option<&'a RawValue>,
     #[serde(borrow, default, deserialize_with = "present")]
     pub(super) task_id: Option<&'a RawValue>,
@@ -107,7 +109,10 @@ fn unless_null(raw: Option<&RawValue>) -> Option<&RawValue> {
 }
 
 /// Reads an object's members; duplicates among those that are read are refused.
-fn read_object<'a, T: Deserialize<'a> + Default>(what: &str, raw: Option<&'a RawValue>) -> Result<T, RpcError> {
+pub(super) fn read_object<'a, T: Deserialize<'a> + Default>(
+    what: &str,
+    raw: Option<&'a RawValue>,
+) -> Result<T, RpcError> {
     let Some(raw) = unless_null(raw) else { return Ok(T::default()) };
     if !is_object(raw) {
         return Err(RpcError::invalid_params(format_args!("`{what}` must be an object")));

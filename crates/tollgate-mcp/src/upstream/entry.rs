@@ -105,11 +105,11 @@ impl UpstreamEntry {
         let (server, trace) = (self.server.name(), cx.trace.as_ref());
         let own = self.known.remote.as_str();
         let uri = || arguments.get("uri").and_then(Value::as_str).unwrap_or(own);
+        let lease = self.server.pool().map(|pool| pool.lease(&cx.caller)).transpose()?;
         if cx.kind == CallKind::Subscription {
-            self.server.subscribe(uri()).await?;
+            lease.as_ref().map_or(&*self.server, Lease::server).follow(uri()).await?;
             return Ok(ToolOutput { structured: Some(json!({})), ..ToolOutput::default() });
         }
-        let lease = self.server.pool().map(|pool| pool.lease(&cx.caller)).transpose()?;
         let link = tool::linked(lease.as_ref().map_or(&*self.server, Lease::server), cx).await?;
         let completes;
         let ask = match (cx.kind, self.known.definition.kind) {

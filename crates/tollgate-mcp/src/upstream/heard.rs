@@ -9,11 +9,15 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::sync::Notify;
 
+use tollgate_types::Owner;
+
 use super::message::Lists;
 
 /// Told the URI of a resource that changed, as the server names it. It is called on the server's own task and must not
 /// block.
 pub(super) type OnUpdate = Arc<dyn Fn(&str) + Send + Sync>;
+/// The same by the name of the entry, and whose connection said it, where each caller has one.
+pub(super) type Tell = Arc<dyn Fn(&str, Option<&Owner>) + Send + Sync>;
 
 /// What a server said unasked.
 #[derive(Default)]
@@ -53,9 +57,15 @@ impl Heard {
             #[serde(borrow)]
             uri: Cow<'a, str>,
         }
-        let updated = params.and_then(|raw| serde_json::from_str::<Updated<'_>>(raw.get()).ok());
-        if let (Some(updated), Some(on_update)) = (updated, self.on_update.get()) {
-            on_update(&updated.uri);
+        if let Some(updated) = params.and_then(|raw| serde_json::from_str::<Updated<'_>>(raw.get()).ok()) {
+            self.updated_all([&*updated.uri]);
+        }
+    }
+
+    /// These resources changed, or may have while nobody heard.
+    pub(super) fn updated_all(&self, uris: impl IntoIterator<Item = impl AsRef<str>>) {
+        if let Some(on_update) = self.on_update.get() {
+            uris.into_iter().for_each(|uri| on_update(uri.as_ref()));
         }
     }
 

@@ -2,12 +2,13 @@
 //! is for.
 
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
+use serde::Deserialize;
 use serde_json::value::RawValue;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::sleep;
 use tollgate_types::{
     Caller, ClientCapabilities, ClientCapability, Cx, LogMessage, Peer, PeerError, PeerQuestion, Progress,
@@ -69,6 +70,37 @@ impl Ear {
     }
 }
 
+/// Hears once what a server agrees to tell.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Acknowledge(Arc<Mutex<Option<oneshot::Sender<Granted>>>>);
+
+/// The resources of which a server agrees to tell; nothing where it does not say which.
+pub(super) type Granted = Option<Vec<String>>;
+
+impl Acknowledge {
+    pub(super) fn new() -> (Self, oneshot::Receiver<Granted>) {
+        let (sender, said) = oneshot::channel();
+        (Self(Arc::new(Mutex::new(Some(sender)))), said)
+    }
+
+    /// Takes the notification (MCP 2026-07-28, Subscriptions: acknowledgment).
+    pub(super) fn say(&self, params: Option<&RawValue>) {
+        #[derive(Deserialize)]
+        struct Acknowledged {
+            notifications: Notifications,
+        }
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Notifications {
+            #[serde(default)]
+            resource_subscriptions: Option<Vec<String>>,
+        }
+        let Some(sender) = self.0.lock().unwrap_or_else(PoisonError::into_inner).take() else { return };
+        let said = params.and_then(|raw| serde_json::from_str::<Acknowledged>(raw.get()).ok());
+        let _ = sender.send(said.map(|said| said.notifications.resource_subscriptions.unwrap_or_default()));
+    }
+}
+
 /// Who hears what a server says before its answer.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Listener {
@@ -76,6 +108,8 @@ pub(super) struct Listener {
     pub(super) ear: Option<Ear>,
     /// What the client offers, where there is one.
     pub(super) client: Option<ClientCapabilities>,
+    /// What the server agrees to, where it is listened to.
+    pub(super) acknowledge: Acknowledge,
     /// What is given back of an earlier round.
     pub(super) retry: Arc<Retry>,
 }
@@ -92,7 +126,7 @@ pub(super) async fn ask(
     let (questions, mut asked) = mpsc::channel(QUESTIONS_MAX);
     let ear = Ear { caller: Arc::clone(&cx.caller), peer: cx.peer.clone(), questions };
     let client = cx.peer.as_ref().map(|_| link.asks().of(cx.client));
-    let listener = Listener { progress: cx.progress.clone(), ear: Some(ear), client, retry };
+    let listener = Listener { progress: cx.progress.clone(), ear: Some(ear), client, retry, ..Listener::default() };
     let mut answer = pin!(link.ask_heard(ask, listener));
     let (mut answering, mut open) = (FuturesUnordered::new(), Vec::new());
     let mut left = cx.deadline;

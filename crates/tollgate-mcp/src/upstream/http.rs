@@ -1,6 +1,8 @@
 //! A server behind streamable HTTP: one POST a question; the answer is JSON or a stream of events. The older era may
 //! hand out a session, which is renewed once when the server forgets it.
 
+mod unasked;
+
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,7 +10,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::value::RawValue;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::time::sleep;
 use tollgate_guard::client::{Client, Credentials, Current, Renewal, Request, Response};
 use tollgate_types::{Clock, ProgressUpdate, limits};
@@ -23,12 +25,15 @@ use super::message::{self, Ask, Incoming, Lists};
 use super::sse::Events;
 use super::traces::Traces;
 use crate::server::Revision;
+use unasked::Ears;
 
 /// Whoever asks has a shorter bound of their own.
 const WAIT: Duration = Duration::from_millis(limits::TOOL_TIMEOUT_MS_MAX);
 /// For what needs no answer.
 const TELL_WAIT: Duration = Duration::from_secs(5);
 const ERROR_BODY_BYTES_MAX: usize = 64 * 1024;
+/// The code of a question that cannot be put to anybody.
+const INTERNAL_ERROR: i64 = -32603;
 const HEADER_MISMATCH: i64 = -32020;
 const UNSUPPORTED_VERSION: i64 = -32022;
 const EXCERPT_CHARS_MAX: usize = 300;
@@ -56,6 +61,12 @@ pub(super) struct HttpLink {
     heard: Arc<Heard>,
     /// Why it must be greeted anew.
     fallen: watch::Sender<Option<String>>,
+    /// How often the session was renewed.
+    renewals: watch::Sender<u64>,
+    /// Something that the server said unasked may not have been heard.
+    missed: Notify,
+    /// Who hears what it says to no question.
+    ears: Ears,
 }
 
 impl fmt::Debug for HttpLink {
@@ -74,8 +85,24 @@ impl HttpLink {
         (traces, heard): (Arc<Traces>, Arc<Heard>),
     ) -> Self {
         let (issued, session, renewing) = (AtomicU64::new(0), Mutex::new(None), tokio::sync::Mutex::new(()));
-        let (fallen, _) = watch::channel(None);
-        Self { client, clock, url, credentials, issued, session, renewing, limits, asks, traces, heard, fallen }
+        let (fallen, renewals, missed) = (watch::Sender::new(None), watch::Sender::new(0), Notify::new());
+        Self {
+            client,
+            clock,
+            url,
+            credentials,
+            issued,
+            session,
+            renewing,
+            limits,
+            asks,
+            traces,
+            heard,
+            fallen,
+            renewals,
+            missed,
+            ears: Ears::default(),
+        }
     }
 
     /// Returns why, once the server speaks no longer as was agreed on.
@@ -155,7 +182,11 @@ impl HttpLink {
         };
         match renewed.await {
             // What it has now may be something else.
-            Ok(()) => self.heard.add(Lists::ALL),
+            Ok(()) => {
+                self.heard.add(Lists::ALL);
+                self.renewals.send_modify(|renewals| *renewals += 1);
+                self.missed.notify_one();
+            }
             Err(fault) => {
                 self.fallen.send_replace(Some(format!("it forgot the session and opens no other: {fault}")));
                 return Err(fault);
@@ -208,6 +239,7 @@ impl HttpLink {
         let number = self.issued.fetch_add(1, Ordering::Relaxed) + 1;
         let id = number.to_string();
         let body = message::request(&id, number, ask, agreed, listener);
+        let _heard = listener.ear.clone().map(|ear| self.ears.enter(number, ear));
         let mut request = self.request(known_by, "POST", session, Some(body));
         if ask.is_stateless(agreed) {
             // MCP 2026-07-28, Transports: request headers.
@@ -367,6 +399,7 @@ impl Reader<'_> {
             Some(Incoming::Response { .. }) => self.link.traces.unknown_id(),
             Some(Incoming::Notification { method, params }) => match &*method {
                 "notifications/progress" => self.step(params),
+                message::ACKNOWLEDGED => self.listener.acknowledge.say(params),
                 "notifications/message" => self.listener.ear.iter().for_each(|ear| ear.log(params)),
                 _ => self.link.heard.take(&method, params),
             },

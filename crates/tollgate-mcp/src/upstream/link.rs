@@ -25,24 +25,28 @@ pub(super) struct Link {
     offers: Mutex<Offers>,
 }
 
-/// What a server says it has beside tools. Of one that did not say, everything is asked.
+/// What a server says it has beside tools. Of one that did not say, everything is asked, and nothing waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Offers {
     pub(super) resources: bool,
     pub(super) subscriptions: bool,
     pub(super) prompts: bool,
+    /// Whether it says when anything changes.
+    pub(super) changes: bool,
 }
 
 impl Offers {
-    const UNSAID: Self = Self { resources: true, subscriptions: true, prompts: true };
+    const UNSAID: Self = Self { resources: true, subscriptions: true, prompts: true, changes: false };
 
     fn of(capabilities: &Value) -> Self {
         let Value::Object(said) = capabilities else { return Self::UNSAID };
-        let subscriptions = said.get("resources").and_then(|resources| resources.get("subscribe"));
+        let has = |of: &str, what: &str| said.get(of).and_then(|of| of.get(what)) == Some(&Value::Bool(true));
+        let subscriptions = has("resources", "subscribe");
         Self {
             resources: said.contains_key("resources"),
-            subscriptions: subscriptions == Some(&Value::Bool(true)),
+            subscriptions,
             prompts: said.contains_key("prompts"),
+            changes: subscriptions || ["tools", "resources", "prompts"].iter().any(|of| has(of, "listChanged")),
         }
     }
 
@@ -137,6 +141,22 @@ impl Link {
         match &self.way {
             Way::Stdio(link) => link.close(),
             Way::Http(_, close) => close.cancel(),
+        }
+    }
+
+    /// Hears what a server says beside all answers, where that comes another way. Never returns.
+    pub(super) async fn overhear(&self) {
+        match &self.way {
+            Way::Http(link, _) if self.offers().changes => link.overhear(self.agreed()).await,
+            Way::Http(..) | Way::Stdio(_) => std::future::pending().await,
+        }
+    }
+
+    /// Waits until something may have been missed of that; never where it comes with the answers.
+    pub(super) async fn missed(&self) {
+        match &self.way {
+            Way::Stdio(_) => std::future::pending().await,
+            Way::Http(link, _) => link.missed().await,
         }
     }
 

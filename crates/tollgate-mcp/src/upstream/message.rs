@@ -397,6 +397,9 @@ pub(super) fn request(id: &str, number: u64, ask: Ask<'_>, agreed: Option<Revisi
     on_one_line(line)
 }
 
+/// That a server listens, and to what.
+pub(super) const ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged";
+
 /// The handshake is over.
 pub(super) const INITIALIZED: &[u8] = br#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
 

@@ -26,6 +26,12 @@ pub(super) fn entry(server: &str, group: &str, name: &str) -> String {
     format!("mcp__{server}__{group}/{name}")
 }
 
+/// The server of a resource's entry, and the URI that the resource has there.
+pub(super) fn resource(entry: &str) -> Option<(&str, &str)> {
+    let (server, own) = entry.strip_prefix("mcp__")?.split_once("__")?;
+    Some((server, own.strip_prefix("resources/")?))
+}
+
 /// The beginning of a SHA-256, in lower-case hexadecimal.
 pub(super) fn hex(bytes: &[u8], chars: usize) -> String {
     let digest = Sha256::digest(bytes);

@@ -122,6 +122,26 @@ impl Pending {
         }
     }
 
+    /// Hands what a server agrees to to whoever asked it to tell.
+    pub(super) fn acknowledged(&self, params: Option<&RawValue>) {
+        #[derive(Deserialize)]
+        struct Tagged<'a> {
+            #[serde(rename = "_meta", borrow)]
+            meta: Meta<'a>,
+        }
+        #[derive(Deserialize)]
+        struct Meta<'a> {
+            #[serde(rename = "io.modelcontextprotocol/subscriptionId", borrow)]
+            id: &'a RawValue,
+        }
+        let tagged = params.and_then(|raw| serde_json::from_str::<Tagged<'_>>(raw.get()).ok());
+        let acknowledge = tagged
+            .and_then(|Tagged { meta }| Some(self.table().waiting.get(meta.id.get())?.listener.acknowledge.clone()));
+        if let Some(acknowledge) = acknowledge {
+            acknowledge.say(params);
+        }
+    }
+
     /// Who hears what the server says beside its answers: whoever asked last. On a pipe it does not say on which call's
     /// behalf it speaks, so that all calls must be one caller's.
     pub(super) fn ear(&self) -> Option<Ear> {

@@ -4,19 +4,17 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use tokio::task::JoinSet;
-use tollgate_types::{Caller, CancellationToken, Clock, Code, ToolError};
+use tollgate_types::{Caller, CancellationToken, Clock, Code, Owner, ToolError};
 
+use super::heard::Tell;
 use super::server::Server;
 
 /// Makes a connection, which nobody has used yet.
 type Make = Box<dyn Fn() -> Arc<Server> + Send + Sync>;
-
-/// Who a connection belongs to: tenant and subject.
-type Owner = (Option<String>, String);
 
 /// The connections of one server's callers.
 pub(super) struct Pool {
@@ -24,6 +22,7 @@ pub(super) struct Pool {
     clock: Arc<dyn Clock>,
     callers_max: usize,
     idle: Duration,
+    tell: OnceLock<Tell>,
     owned: Mutex<Owned>,
 }
 
@@ -67,16 +66,28 @@ impl fmt::Debug for Pool {
 
 impl Pool {
     pub(super) fn new(make: Make, clock: Arc<dyn Clock>, callers_max: usize, idle: Duration) -> Self {
-        Self { make, clock, callers_max, idle, owned: Mutex::default() }
+        Self { make, clock, callers_max, idle, tell: OnceLock::new(), owned: Mutex::default() }
     }
 
     fn owned(&self) -> MutexGuard<'_, Owned> {
         self.owned.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Who is told of resources that change.
+    pub(super) fn tell(&self, tell: &Tell) {
+        let _ = self.tell.set(Arc::clone(tell));
+    }
+
+    /// The owner does not follow the resource any more.
+    pub(super) fn unfollow(&self, owner: &Owner, uri: &str) {
+        if let Some(connection) = self.owned().connections.get(owner) {
+            connection.server.unfollow(uri);
+        }
+    }
+
     /// The caller's own connection, for one call.
     pub(super) fn lease(&self, caller: &Caller) -> Result<Lease, ToolError> {
-        let (now, owner) = (self.clock.monotonic(), (caller.tenant.clone(), caller.subject.clone()));
+        let (now, owner) = (self.clock.monotonic(), Owner::from(caller));
         let mut owned = self.owned();
         if owned.is_closed {
             return Err(refused("the server was stopped"));
@@ -84,6 +95,7 @@ impl Pool {
         if !owned.connections.contains_key(&owner) {
             self.make_room(&mut owned, now)?;
             let (server, stop) = ((self.make)(), CancellationToken::new());
+            self.tell.get().iter().for_each(|tell| server.tell_of(tell, Some(owner.clone())));
             owned.lives.spawn(live(Arc::clone(&server), stop.clone()));
             let connection = Connection { server, stop, calls: Arc::default(), used: now };
             owned.connections.insert(owner.clone(), connection);
@@ -150,7 +162,7 @@ impl Drop for Closing<'_> {
 
 impl Connection {
     fn is_free(&self) -> bool {
-        self.calls.load(Ordering::Acquire) == 0
+        self.calls.load(Ordering::Acquire) == 0 && !self.server.is_followed()
     }
 }
 

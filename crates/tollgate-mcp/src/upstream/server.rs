@@ -1,10 +1,11 @@
 //! One server and its life: started when it is needed, asked what it can do, asked again when it says that this changed,
 //! and started again when it ends, more slowly each time.
 
+mod follow;
 mod lists;
 mod open;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,16 +14,17 @@ use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use tokio::time::{sleep, timeout};
 use tollgate_guard::client::Client;
-use tollgate_types::{CancellationToken, Clock, Code, Progress, Tool, ToolError};
+use tollgate_types::{CancellationToken, Clock, Code, Owner, Tool, ToolError};
 
 use super::config::{Asks, Limits, Rule, Start, UpstreamConfig};
 use super::entry::UpstreamEntry;
 use super::fault::Fault;
 use super::handshake::{self, Memory};
-use super::heard::{Heard, OnUpdate};
+use super::heard::{Heard, Tell};
 use super::introduction::Introduction;
 use super::link::Link;
 use super::message::{Ask, Lists};
+use super::name;
 use super::outcome;
 use super::pool::Pool;
 use super::status::{Quarantined, Trouble, UpstreamState, UpstreamStatus};
@@ -30,10 +32,9 @@ use super::tool::UpstreamTool;
 use super::traces::Traces;
 use super::upstreams::OnChange;
 use crate::server::Revision;
+use follow::Followed;
 
 const REASON_CHARS_MAX: usize = 1_000;
-/// Resources of one server whose changes are followed.
-const FOLLOWED_MAX: usize = 1_000;
 
 /// One server.
 pub(super) struct Server {
@@ -46,8 +47,7 @@ pub(super) struct Server {
     phase: watch::Sender<Phase>,
     wanted: Notify,
     heard: Arc<Heard>,
-    /// The resources whose changes somebody wants to be told.
-    followed: watch::Sender<BTreeSet<String>>,
+    followed: Followed,
     traces: Arc<Traces>,
     facts: Mutex<Facts>,
     pool: Option<Pool>,
@@ -116,8 +116,7 @@ impl Server {
         on_change: OnChange,
     ) -> Self {
         let (phase, _) = watch::channel(Phase::Idle);
-        let (followed, _) = watch::channel(BTreeSet::new());
-        let (wanted, heard) = (Notify::new(), Arc::new(Heard::default()));
+        let (wanted, heard, followed) = (Notify::new(), Arc::new(Heard::default()), Followed::default());
         let (traces, facts) = (Arc::new(Traces::kept_in(config.log.clone())), Mutex::new(Facts::default()));
         let pool = None;
         Self { config, rules, limits, clock, client, on_change, phase, wanted, heard, followed, traces, facts, pool }
@@ -169,38 +168,18 @@ impl Server {
         tools.chain(entries).collect()
     }
 
-    /// Who is told of resources that change.
-    pub(super) fn tell(&self, on_update: OnUpdate) {
-        self.heard.tell(on_update);
+    /// Who is told of resources that change, of this connection and of those of single callers.
+    pub(super) fn tell(&self, tell: &Tell) {
+        self.tell_of(tell, None);
+        if let Some(pool) = &self.pool {
+            pool.tell(tell);
+        }
     }
 
-    /// Asks the server to say when a resource changes. In the stateless era the listening begins anew with it.
-    pub(super) async fn subscribe(&self, uri: &str) -> Result<(), ToolError> {
-        let link = self.link().await?;
-        if !link.offers().subscriptions {
-            let message = format!("the server `{}` does not say when a resource changes", self.config.name);
-            return Err(ToolError { retryable: false, ..ToolError::with_code(Code::UpstreamError, message) });
-        }
-        if self.followed.borrow().len() >= FOLLOWED_MAX {
-            let message = format!("{FOLLOWED_MAX} resources of the server `{}` are followed", self.config.name);
-            return Err(ToolError::with_code(Code::UpstreamError, message));
-        }
-        if !link.agreed().is_some_and(Revision::is_stateless) {
-            let asked = link.ask(Ask::Subscribe { uri, is_on: true }, Progress::none()).await;
-            asked.map_err(|fault| outcome::explain(&self.config.name, &fault))?;
-        }
-        self.followed.send_if_modified(|followed| followed.insert(uri.to_owned()));
-        Ok(())
-    }
-
-    /// Nobody wants to be told of the resource any more.
-    pub(super) async fn unsubscribe(&self, uri: &str) {
-        let was_followed = self.followed.send_if_modified(|followed| followed.remove(uri));
-        let phase = self.phase.borrow().clone();
-        let Phase::Ready(link) = phase else { return };
-        if was_followed && !link.agreed().is_some_and(Revision::is_stateless) {
-            let _ = link.ask_within(self.limits.list, Ask::Subscribe { uri, is_on: false }).await;
-        }
+    /// The same of a connection that is `owner`'s.
+    pub(super) fn tell_of(&self, tell: &Tell, owner: Option<Owner>) {
+        let (server, tell) = (self.config.name.clone(), Arc::clone(tell));
+        self.heard.tell(Arc::new(move |uri: &str| tell(&name::entry(&server, "resources", uri), owner.as_ref())));
     }
 
     pub(super) fn status(&self) -> UpstreamStatus {
@@ -320,7 +299,8 @@ impl Server {
                 () = sleep(pause) => {}
                 () = stop.cancelled() => break,
             }
-            waits = self.config.start == Start::Lazy;
+            // Who follows its resources cannot know that it has to be started.
+            waits = self.config.start == Start::Lazy && !self.is_followed();
         }
         self.phase.send_replace(Phase::Stopped);
     }
@@ -410,6 +390,7 @@ impl Server {
             facts.trouble = None;
             facts.ready_at = Some(self.clock.monotonic());
         }
+        self.followed.begin_anew().await;
         self.phase.send_replace(Phase::Ready(Arc::clone(link)));
         tokio::select! {
             () = self.relist(link) => {}
@@ -433,29 +414,5 @@ impl Server {
         // What was learned may be what was wrong.
         facts.memory = None;
         fault.into()
-    }
-
-    /// Follows what the server says unasked. Whatever comes of the question: the changes that it brings are heard where
-    /// they come in.
-    async fn listen(&self, link: &Link) {
-        if !link.agreed().is_some_and(Revision::is_stateless) {
-            let followed = self.followed.borrow().clone();
-            for uri in followed {
-                let _ = link.ask_within(self.limits.list, Ask::Subscribe { uri: &uri, is_on: true }).await;
-            }
-            return std::future::pending().await;
-        }
-        let mut followed = self.followed.subscribe();
-        loop {
-            let resources: Vec<String> = followed.borrow_and_update().iter().cloned().collect();
-            let listening = async {
-                let _ = link.ask(Ask::Listen { resources: &resources }, Progress::none()).await;
-                std::future::pending::<()>().await;
-            };
-            tokio::select! {
-                changed = followed.changed() => if changed.is_err() { return std::future::pending().await },
-                () = listening => {}
-            }
-        }
     }
 }

@@ -243,6 +243,7 @@ impl Shared {
             },
             Incoming::Notification { method, params } => match &*method {
                 "notifications/progress" => self.pending.progress(params),
+                message::ACKNOWLEDGED => self.pending.acknowledged(params),
                 "notifications/message" => self.pending.ear().iter().for_each(|ear| ear.log(params)),
                 _ => self.heard.take(&method, params),
             },

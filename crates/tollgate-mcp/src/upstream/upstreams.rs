@@ -8,10 +8,12 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tollgate_guard::client::Client;
-use tollgate_types::{CancellationToken, Clock, Tool, ToolError};
+use tollgate_types::{CancellationToken, Clock, Owner, Tool, ToolError, Unfollowed};
 
 use super::client;
 use super::config::{Limits, Sessions, UpstreamConfig, UpstreamError};
+use super::heard::Tell;
+use super::name;
 use super::server::Server;
 use super::status::UpstreamStatus;
 
@@ -111,20 +113,21 @@ impl Upstreams {
         self.servers.values().map(|server| server.status()).collect()
     }
 
-    /// Who is told of resources that change: by the name of the server and the URI that it has for the resource. The first
-    /// who asks for it is told; it is called on the server's own task and must not block.
-    pub fn on_update(&self, tell: impl Fn(&str, &str) + Send + Sync + 'static) {
-        let tell = Arc::new(tell);
-        for (name, server) in &self.servers {
-            let (name, tell) = (name.clone(), Arc::clone(&tell));
-            server.tell(Arc::new(move |uri: &str| tell(&name, uri)));
-        }
+    /// Who is told of resources that change: by the name of the entry, and whose connection said it, where each caller has one.
+    /// The first who asks for it is told; it is called on the server's own task and must not block.
+    pub fn on_update(&self, tell: impl Fn(&str, Option<&Owner>) + Send + Sync + 'static) {
+        let tell: Tell = Arc::new(tell);
+        self.servers.values().for_each(|server| server.tell(&tell));
     }
 
-    /// Nobody wants to be told of changes of this server's resource any more.
-    pub async fn unsubscribe(&self, name: &str, uri: &str) {
-        if let Some(server) = self.servers.get(name) {
-            server.unsubscribe(uri).await;
+    /// A resource is not followed any more: by its owner, or by anybody. Its server is told by and by.
+    pub fn unfollow(&self, Unfollowed { name, owner, by_all }: Unfollowed<'_>) {
+        let Some((server, uri)) = name::resource(name) else { return };
+        let Some(server) = self.servers.get(server) else { return };
+        match server.pool() {
+            Some(pool) => pool.unfollow(owner, uri),
+            None if by_all => server.unfollow(uri),
+            None => {}
         }
     }
 

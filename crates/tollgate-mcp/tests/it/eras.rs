@@ -25,7 +25,10 @@ async fn the_handshake_takes_what_was_asked_for_or_the_latest() {
         let answer = peer.ask(&bare(1, "initialize", &initialize(asked))).await;
         assert_eq!(
             answer["result"],
-            json!({ "protocolVersion": given, "capabilities": { "tools": {}, "resources": {}, "prompts": {}, "completions": {}, "logging": {} },
+            json!({ "protocolVersion": given, "capabilities": {
+                "tools": { "listChanged": true }, "resources": { "subscribe": true, "listChanged": true },
+                "prompts": { "listChanged": true }, "completions": {}, "logging": {},
+            },
                 "serverInfo": { "name": "tollgate", "version": "0.1.0" }, "instructions": "Ask for less." })
         );
     }
@@ -37,7 +40,10 @@ async fn discovery_says_all_that_a_stateless_client_needs() {
     let answer = peer.ask(&modern("d", "server/discover", &json!({}))).await;
     assert_eq!(
         answer["result"],
-        json!({ "resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": { "tools": {}, "resources": {}, "prompts": {}, "completions": {}, "logging": {} },
+        json!({ "resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {
+                "tools": { "listChanged": true }, "resources": { "subscribe": true, "listChanged": true },
+                "prompts": { "listChanged": true }, "completions": {}, "logging": {},
+            },
             "instructions": "Ask for less.", "ttlMs": 60_000, "cacheScope": "private",
             "_meta": { "io.modelcontextprotocol/serverInfo": { "name": "tollgate", "version": "0.1.0" } } })
     );

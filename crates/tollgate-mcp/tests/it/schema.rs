@@ -57,7 +57,7 @@ pub(crate) fn result_of(method: &str) -> &'static str {
         "tasks/get" => "GetTaskResult",
         "tasks/update" => "UpdateTaskResult",
         "tasks/cancel" => "CancelTaskResult",
-        "ping" | "logging/setLevel" => "EmptyResult",
+        "ping" | "logging/setLevel" | "resources/subscribe" | "resources/unsubscribe" => "EmptyResult",
         other => panic!("`{other}` has no result here"),
     }
 }

@@ -8,6 +8,7 @@ mod entrance;
 mod faithful;
 mod hidden;
 mod mcp;
+mod news;
 mod rest;
 mod servers;
 mod serving;

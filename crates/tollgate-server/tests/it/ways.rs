@@ -108,6 +108,39 @@ async fn a_conversation_has_a_session_and_its_end_cancels() {
     }
 }
 
+#[tokio::test]
+async fn a_conversation_is_told_what_changed_in_either_era() {
+    for way in [Ways::Socket, Ways::Stream] {
+        let world = World::new().await;
+        for fixture in tollgate_testkit::entry_fixtures() {
+            world.house.gate().register(Arc::new(fixture)).unwrap();
+        }
+        let mut client = Way::open(way, &world, &door()).await;
+        client.ask(&initialize("1")).await;
+        client.tell(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#).await;
+        let watched = json!({ "uri": "test://watched-resource" });
+        assert_eq!(client.ask(&request("2", "resources/subscribe", &watched)).await.result, json!({}), "{way:?}");
+        let meta = json!({ "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {} });
+        let wanted = json!({ "notifications": { "promptsListChanged": true }, "_meta": meta });
+        let told = client.ask(&request("3", "subscriptions/listen", &wanted)).await;
+        assert_eq!(told.message["method"], "notifications/subscriptions/acknowledged", "{way:?}");
+        world.house.gate().changes().updated("resources/test://watched-resource", None);
+        assert_eq!(client.next().await.message["params"], watched, "{way:?}");
+        assert!(world.house.gate().unregister("prompts/test_simple_prompt"));
+        // Each era is told in its own way.
+        let mut told = [client.next().await.message, client.next().await.message];
+        told.sort_by_key(|told| told["params"]["_meta"].is_object());
+        for told in &told {
+            assert_eq!(told["method"], "notifications/prompts/list_changed", "{way:?}");
+        }
+        assert_eq!(told[1]["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], 3, "{way:?}");
+        drop(client);
+        until(|| world.house.gate().changes().count() == (0, 0)).await;
+        world.end().await;
+    }
+}
+
 async fn until(mut look: impl FnMut() -> bool) {
     let looked = async {
         while !look() {

@@ -66,7 +66,9 @@ def answer(method, params, id):
     if method in ("resources/subscribe", "resources/unsubscribe") and not is_stateless:
         return {}
     if method == "subscriptions/listen" and is_stateless:
-        send({"method": "notifications/subscriptions/acknowledged", "params": {}})
+        tag = {"_meta": {"io.modelcontextprotocol/subscriptionId": id}}
+        granted = {"notifications": {"resourceSubscriptions": params["notifications"].get("resourceSubscriptions", [])}}
+        send({"method": "notifications/subscriptions/acknowledged", "params": {**tag, **granted}})
         return None
     raise LookupError(-32601)
 

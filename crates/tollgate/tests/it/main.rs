@@ -24,5 +24,6 @@ mod resources;
 mod results;
 mod retention;
 mod sets;
+mod streams;
 mod threats;
 mod world;

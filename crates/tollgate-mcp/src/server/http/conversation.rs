@@ -7,6 +7,7 @@ use tokio::sync::mpsc;
 use tollgate_types::{Caller, CancellationToken, Door};
 
 use super::Endpoint;
+use super::sessions::Shared;
 use crate::stdio;
 
 impl Endpoint {
@@ -21,6 +22,6 @@ impl Endpoint {
         out: mpsc::Sender<Vec<u8>>,
         stop: CancellationToken,
     ) {
-        stdio::serve_messages(self.conversation(None, Arc::default()), door, caller, input, out, stop).await;
+        stdio::serve_messages(self.conversation(None, Shared::default()), door, caller, input, out, stop).await;
     }
 }

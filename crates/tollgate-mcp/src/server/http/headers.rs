@@ -117,7 +117,8 @@ fn decoded(said: &str) -> Option<String> {
 
 /// Whether the answer goes out as a stream: where progress is asked for and can be read, or nothing else can be.
 pub(super) fn wants_stream(headers: &HeaderMap, request: &Request) -> bool {
-    can_stream(headers) && (request.progress_token().is_some() || !accepts(headers, "application/json"))
+    can_stream(headers)
+        && (request.progress_token().is_some() || request.is_listening() || !accepts(headers, "application/json"))
 }
 
 /// Whether the answer may go out as a stream.

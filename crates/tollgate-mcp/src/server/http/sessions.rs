@@ -2,6 +2,7 @@
 //! session's name is no credential: it counts only together with the authenticated name of its opener.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use tollgate_types::CancellationToken;
 use crate::jsonrpc::{Id, RpcError};
 use crate::server::Peer;
 use crate::server::live::Asked;
+use crate::server::news::News;
 
 /// Sessions of one endpoint.
 const SESSIONS_MAX: usize = 16 * 1024;
@@ -27,25 +29,47 @@ pub fn fresh_id() -> Option<String> {
 }
 
 #[derive(Default)]
-pub(super) struct Sessions(Mutex<HashMap<String, Live>>);
+pub(super) struct Sessions {
+    open: Mutex<HashMap<String, Live>>,
+    /// The minute in which what is gone was looked for last: what it followed is followed no longer.
+    swept: AtomicU64,
+}
 
 struct Live {
     owner: String,
     peer: Peer,
     used: Duration,
     under_way: Vec<(Id, CancellationToken)>,
-    asked: Arc<Asked>,
+    shared: Shared,
+    /// The stream of what its client is told unasked.
+    stream: Option<CancellationToken>,
+}
+
+/// What the requests of a session have in common.
+#[derive(Clone, Default)]
+pub(super) struct Shared {
+    /// Our questions.
+    pub(super) asked: Arc<Asked>,
+    /// What its client is told unasked.
+    pub(super) news: Arc<News>,
 }
 
 impl Live {
     fn is_gone(&self, now: Duration) -> bool {
-        self.under_way.is_empty() && now.saturating_sub(self.used) >= SESSION_IDLE
+        let is_heard = self.stream.as_ref().is_some_and(|stream| !stream.is_cancelled());
+        !is_heard && self.under_way.is_empty() && now.saturating_sub(self.used) >= SESSION_IDLE
+    }
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        self.under_way.iter().map(|(_, token)| token).chain(&self.stream).for_each(CancellationToken::cancel);
     }
 }
 
 impl Sessions {
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Live>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn count(&self) -> usize {
@@ -56,7 +80,8 @@ impl Sessions {
     pub(super) fn open(&self, owner: &str, peer: Peer, now: Duration) -> Result<String, RpcError> {
         let id = fresh_id().ok_or_else(|| RpcError::internal("the system gives no random numbers"))?;
         let mut sessions = self.lock();
-        if sessions.len() >= SESSIONS_MAX {
+        let minute = now.as_secs() / 60;
+        if sessions.len() >= SESSIONS_MAX || self.swept.swap(minute, Ordering::Relaxed) != minute {
             sessions.retain(|_, live| !live.is_gone(now));
         }
         if sessions.len() >= SESSIONS_MAX {
@@ -66,7 +91,8 @@ impl Sessions {
             };
             sessions.remove(&oldest);
         }
-        let live = Live { owner: owner.to_owned(), peer, used: now, under_way: Vec::new(), asked: Arc::default() };
+        let shared = Shared::default();
+        let live = Live { owner: owner.to_owned(), peer, used: now, under_way: Vec::new(), shared, stream: None };
         sessions.insert(id.clone(), live);
         Ok(id)
     }
@@ -83,9 +109,26 @@ impl Sessions {
         Some(live.peer)
     }
 
-    /// Our questions in a session.
-    pub(super) fn asked(&self, id: &str) -> Option<Arc<Asked>> {
-        self.lock().get(id).map(|live| Arc::clone(&live.asked))
+    /// What the requests of a session have in common.
+    pub(super) fn shared(&self, id: &str) -> Option<Shared> {
+        self.lock().get(id).map(|live| live.shared.clone())
+    }
+
+    /// Puts a stream in the place of the one that the session has.
+    pub(super) fn hear(&self, id: &str, stream: &CancellationToken) -> Option<Shared> {
+        let mut sessions = self.lock();
+        let live = sessions.get_mut(id)?;
+        if let Some(older) = live.stream.replace(stream.clone()) {
+            older.cancel();
+        }
+        Some(live.shared.clone())
+    }
+
+    /// A session was used until now.
+    pub(super) fn used(&self, id: &str, now: Duration) {
+        if let Some(live) = self.lock().get_mut(id) {
+            live.used = live.used.max(now);
+        }
     }
 
     /// What is known of a session's client from now on.
@@ -100,11 +143,7 @@ impl Sessions {
         if self.find(id, owner, now).is_none() {
             return false;
         }
-        let closed = self.lock().remove(id);
-        for (_, token) in closed.iter().flat_map(|live| &live.under_way) {
-            token.cancel();
-        }
-        closed.is_some()
+        self.lock().remove(id).is_some()
     }
 
     /// Takes the id of a request until the guard is dropped; where it cannot, the status and the error.
@@ -195,7 +234,7 @@ mod tests {
         let sessions = Sessions::default();
         let first = sessions.open("ann", peer(Revision::V2025_06_18), Duration::ZERO).unwrap();
         for second in 1..SESSIONS_MAX {
-            sessions.open("ann", peer(Revision::V2025_06_18), Duration::from_secs(second as u64)).unwrap();
+            sessions.open("ann", peer(Revision::V2025_06_18), Duration::from_millis(second as u64)).unwrap();
         }
         let now = Duration::from_secs(SESSION_IDLE.as_secs() - 1);
         assert!(sessions.open("bob", peer(Revision::V2025_06_18), now).is_err());

@@ -2,7 +2,7 @@
 
 use std::sync::mpsc;
 
-use tollgate_types::{CallKind, Permission, Raw, Risk, ToolDefinition};
+use tollgate_types::{CallKind, Owner, Permission, Raw, Risk, ToolDefinition, Unfollowed};
 
 use super::*;
 
@@ -109,7 +109,7 @@ async fn what_they_say_is_handed_on_whole_with_the_names_that_resources_have_her
 async fn what_changes_is_listed_again_and_told() {
     for house in libraries().await {
         let (told, updates) = mpsc::channel();
-        house.upstreams.on_update(move |server, uri| drop(told.send(format!("{server} {uri}"))));
+        house.upstreams.on_update(move |name, _| drop(told.send(name.to_owned())));
         ask(&house, CallKind::Subscription, NOTE, json!({ "uri": "demo://note/1" })).await.unwrap();
         let is_stateless = house.status().era == Some("2026-07-28");
         let method = if is_stateless { "subscriptions/listen" } else { "resources/subscribe" };
@@ -129,8 +129,11 @@ async fn what_changes_is_listed_again_and_told() {
             r#"{"content":[{"type":"resource_link","uri":"my.x+demo://note/2","name":"second"}]}"#
         );
         until("the new note is there", || house.status().resources.len() == 3).await;
-        assert_eq!(updates.recv_timeout(NEVER).unwrap(), "my_x demo://note/1");
-        house.upstreams.unsubscribe("my_x", "demo://note/1").await;
+        assert_eq!(updates.recv_timeout(NEVER).unwrap(), NOTE);
+        let owner = Owner::from(&*tollgate_testkit::cx("/").caller);
+        house.upstreams.unfollow(Unfollowed { name: NOTE, owner: &owner, by_all: false });
+        assert!(!house.methods().contains(&"resources/unsubscribe".to_owned()), "others follow it still");
+        house.upstreams.unfollow(Unfollowed { name: NOTE, owner: &owner, by_all: true });
         let ended = |house: &House| match is_stateless {
             true => house.methods().iter().filter(|method| *method == "subscriptions/listen").count() > 2,
             false => house.methods().contains(&"resources/unsubscribe".to_owned()),

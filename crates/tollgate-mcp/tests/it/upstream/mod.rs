@@ -12,6 +12,7 @@ mod real;
 mod seen;
 mod sessions;
 mod tasks;
+mod unasked;
 mod ways;
 
 use std::collections::BTreeMap;
