@@ -336,59 +336,6 @@ fn presented_raw(redactor: &Redactor, raw: Raw) -> Option<Raw> {
     (clean == value).then_some(raw)
 }
 
-impl Door for Gate {
-    fn list<'a>(&'a self, caller: &'a Caller) -> BoxFuture<'a, Vec<Arc<ToolDefinition>>> {
-        self.list_kind(caller, CallKind::Tool)
-    }
-
-    fn list_kind<'a>(&'a self, caller: &'a Caller, kind: CallKind) -> BoxFuture<'a, Vec<Arc<ToolDefinition>>> {
-        async move {
-            if let Some(supply) = self.inner.supply() {
-                supply.bring_all().await;
-            }
-            let mut listed = admit::listed(&self.inner, caller, kind);
-            if kind == CallKind::Resource {
-                listed.extend(admit::members(&self.inner, caller).await);
-                listed.sort_unstable_by(|one, other| one.name.cmp(&other.name));
-            }
-            listed
-        }
-        .boxed()
-    }
-
-    fn list_now(&self, caller: &Caller, kind: CallKind) -> Vec<Arc<ToolDefinition>> {
-        admit::listed(&self.inner, caller, kind)
-    }
-
-    fn changes(&self) -> Option<Changes> {
-        Some(self.inner.changes.clone())
-    }
-
-    fn following(&self, caller: &Caller, call: Call) -> Following {
-        self.inner.following(caller, call)
-    }
-
-    fn call<'a>(&'a self, caller: &'a Caller, call: Call) -> BoxFuture<'a, Outcome> {
-        self.call_until(caller, call, CancellationToken::new()).boxed()
-    }
-
-    fn task_support(&self, caller: &Caller, tool: &str) -> TaskSupport {
-        admit::task_support(&self.inner, caller, tool)
-    }
-
-    fn answered<'a>(&'a self, approval: &'a ApprovalId) -> BoxFuture<'a, ()> {
-        approve::answered(&self.inner, approval).boxed()
-    }
-
-    fn permits(&self, caller: &Caller, tool: &ToolDefinition) -> bool {
-        self.inner.permits(caller, tool)
-    }
-
-    fn observe<'a>(&'a self, caller: &'a Caller, call: ObservedCall) -> BoxFuture<'a, Result<AttemptId, ErrorObject>> {
-        self.inner.observe(caller, call).boxed()
-    }
-}
-
 impl Inner {
     pub(crate) fn supply(&self) -> Option<Arc<dyn Supply>> {
         self.supply.get().and_then(Weak::upgrade)

@@ -15,6 +15,7 @@ mod circles;
 mod client;
 mod clock;
 mod current;
+mod door;
 mod erasing;
 mod executors;
 mod following;

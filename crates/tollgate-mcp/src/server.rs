@@ -12,6 +12,7 @@ mod park;
 mod revision;
 mod seal;
 mod shown;
+mod stamp;
 mod tasks;
 mod tools;
 
@@ -35,6 +36,7 @@ use params::{Era, Params};
 use park::{Asks, Parking};
 pub use revision::Revision;
 pub use seal::StateKeys;
+use stamp::{Both, Implementation, ResultMeta, Stamped};
 pub(crate) use tasks::EXTENSION;
 use tasks::Want;
 pub use tasks::{TaskRules, Tasks};
@@ -487,83 +489,4 @@ fn asking(id: &Id, info: &ServerInfo, asks: &Asks) -> Vec<u8> {
             meta: ResultMeta { server_info, outside: false, warnings: &[], more: Members::default() },
         },
     ))
-}
-
-/// A result with what its era adds to every result (MCP 2026-07-28, Base protocol: result type, per-response fields).
-#[derive(Serialize)]
-struct Stamped<'a, R> {
-    #[serde(flatten)]
-    stamp: Option<Stamp<'a>>,
-    #[serde(flatten)]
-    result: &'a R,
-}
-
-#[derive(Serialize)]
-struct Stamp<'a> {
-    #[serde(rename = "resultType", skip_serializing_if = "Option::is_none")]
-    result_type: Option<&'static str>,
-    #[serde(rename = "_meta")]
-    meta: ResultMeta<'a>,
-}
-
-#[derive(Serialize)]
-struct ResultMeta<'a> {
-    #[serde(rename = "io.modelcontextprotocol/serverInfo", skip_serializing_if = "Option::is_none")]
-    server_info: Option<Implementation<'a>>,
-    /// The result may say what others wrote: data, and never instructions.
-    #[serde(rename = "tollgate/outside", skip_serializing_if = "std::ops::Not::not")]
-    outside: bool,
-    #[serde(rename = "tollgate/warnings", skip_serializing_if = "<[String]>::is_empty")]
-    warnings: &'a [String],
-    /// What the server behind said there.
-    #[serde(flatten)]
-    more: Members<'a>,
-}
-
-/// The members of two objects.
-#[derive(Serialize)]
-struct Both<'a> {
-    #[serde(flatten)]
-    one: &'a Members<'a>,
-    #[serde(flatten)]
-    other: serde_json::Map<String, serde_json::Value>,
-}
-
-#[derive(Serialize)]
-struct Implementation<'a> {
-    name: &'a str,
-    version: &'a str,
-}
-
-impl<'a, R: Serialize> Stamped<'a, R> {
-    fn new(revision: Revision, info: &'a ServerInfo, result: &'a R) -> Self {
-        let server_info = Some(Implementation { name: &info.name, version: &info.version });
-        let meta = ResultMeta { server_info, outside: false, warnings: &[], more: Members::default() };
-        let stamp = revision.is_stateless().then_some(Stamp { result_type: Some("complete"), meta });
-        Self { stamp, result }
-    }
-
-    /// The same with what the gate says of the result.
-    fn telling(mut self, outcome: &'a Outcome) -> Self {
-        let warnings = outcome.result().map(|told| told.warnings.as_slice()).unwrap_or_default();
-        let is_outside =
-            outcome.result().is_some_and(|told| told.outside) || outcome.end.error().is_some_and(|error| error.outside);
-        if !is_outside && warnings.is_empty() {
-            return self;
-        }
-        let meta = ResultMeta { server_info: None, outside: false, warnings: &[], more: Members::default() };
-        let stamp = self.stamp.get_or_insert(Stamp { result_type: None, meta });
-        stamp.meta.outside = is_outside;
-        stamp.meta.warnings = warnings;
-        self
-    }
-
-    /// The same with what the server behind said in its `_meta`.
-    fn keeping(mut self, more: Members<'a>) -> Self {
-        if !more.0.is_empty() {
-            let meta = ResultMeta { server_info: None, outside: false, warnings: &[], more: Members::default() };
-            self.stamp.get_or_insert(Stamp { result_type: None, meta }).meta.more = more;
-        }
-        self
-    }
 }

@@ -1,10 +1,12 @@
 //! Wires the parts: configuration, ledger, store, policy, tools, gate.
 
+mod folders;
+mod following;
 mod idle;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use tollgate_agent::Sessions;
 use tollgate_gate::{BuildError, Gate, GateBuilder, Operator, Quotas, SystemClock, take_over};
@@ -15,7 +17,7 @@ use tollgate_mcp::Tasks;
 use tollgate_mcp::upstream::UpstreamConfig;
 use tollgate_policy::{Policy, Role};
 use tollgate_store::{InstallKey, Store};
-use tollgate_tools::{HeaderValue, HttpSpec, HttpTool, ProgramTool, program_files};
+use tollgate_tools::{Followed, HeaderValue, HttpSpec, HttpTool, ProgramTool, program_files};
 use tollgate_types::{ApprovalChannel, Clock, Secret, SourceKind, Tool, Workspace};
 
 use crate::anchor::Anchors;
@@ -28,6 +30,9 @@ use crate::own;
 use crate::servers::{self, Servers};
 use crate::view::Selection;
 use crate::{Error, Tollgate, credentials, sandbox_level, tasks, telemetry, watch, webhook};
+
+use folders::folders;
+use following::following;
 
 /// Makes a [`Tollgate`]. Without a word it has the built-in tools, the role `developer` and its data in `.tollgate`.
 pub struct Builder {
@@ -141,7 +146,7 @@ impl Builder {
         let (mut warnings, desk) = (Vec::new(), self.has_builtins.then(|| own::Desk::new(&operator, &data_dir)));
         let anchors =
             Anchors::start(&self.loaded, &ledger.checkpoints(), &self.clock, &redactor, &mut warnings).await?;
-        let Offer { tools, overlays, read_only, sets } =
+        let Offer { tools, overlays, read_only, sets, followed } =
             offer(&self.loaded, self.tools, desk.as_ref(), &self.clock, &redactor, &mut warnings).await?;
         let policy = read_policy(&self.loaded, &self.roles, Reading::First).await?;
         let webhook = webhook::configured(&self.loaded, &store, &self.clock, &redactor, &mut warnings).await?;
@@ -175,6 +180,7 @@ impl Builder {
         let servers = served(&self.loaded, peers, &gate, overlays, &self.clock)?;
         Ok(Tollgate {
             webhook: webhook::watching(webhook, &gate),
+            following: Mutex::new(following(followed, &gate)),
             gate,
             servers,
             telemetry,
@@ -193,17 +199,6 @@ impl Builder {
             tasks,
         })
     }
-}
-
-/// The workspace, and the data folder beside it.
-fn folders(
-    loaded: &Loaded,
-    workspace: Option<PathBuf>,
-    data_dir: Option<PathBuf>,
-) -> Result<(PathBuf, PathBuf), Error> {
-    let workspace = existing("the workspace", &workspace.unwrap_or_else(|| loaded.workspace()))?;
-    let data_dir = made(&data_dir.unwrap_or_else(|| loaded.data_dir()), &workspace)?;
-    Ok((workspace, data_dir))
 }
 
 /// How the MCP servers are reached, where what they print is kept, and the logins there.
@@ -241,6 +236,8 @@ struct Offer {
     /// Files that its tools are made of.
     read_only: Vec<PathBuf>,
     sets: Arc<BTreeMap<String, Selection>>,
+    /// Its own resources that clients follow.
+    followed: Arc<Followed>,
 }
 
 async fn offer(
@@ -251,18 +248,16 @@ async fn offer(
     redactor: &Redactor,
     warnings: &mut Vec<String>,
 ) -> Result<Offer, Error> {
-    let sets = Arc::new(loaded.sets()?);
+    let (sets, followed) = (Arc::new(loaded.sets()?), Arc::<Followed>::default());
     if let Some(desk) = desk {
         tools.extend(desk.tools(&sets));
         let options = data::options(loaded, redactor, warnings).await?;
-        let followed = Arc::default();
         if loaded.config.resources.get_ref().schemas {
             tools.extend(tollgate_tools::schema_resources(&options.databases, clock, &followed));
         }
         tools.extend(tollgate_tools::base(options));
-        tools.extend(
-            loaded.file_globs()?.map(|globs| tollgate_tools::file_resources(globs, Arc::clone(clock), followed)),
-        );
+        let files = |globs| tollgate_tools::file_resources(globs, Arc::clone(clock), Arc::clone(&followed));
+        tools.extend(loaded.file_globs()?.map(files));
         tools.push(tollgate_tools::restore_file());
     }
     tools.extend(loaded.prompts()?.into_iter().map(|prompt| Arc::new(prompt) as Arc<dyn Tool>));
@@ -274,7 +269,7 @@ async fn offer(
     let tools = tools.into_iter().map(|tool| overlays.apply(tool)).collect::<Result<Vec<_>, _>>()?;
     let definitions: Vec<_> = tools.iter().map(|tool| tool.definition()).collect();
     warnings.extend(loaded.idle_sources(&definitions));
-    Ok(Offer { tools, overlays, read_only, sets })
+    Ok(Offer { tools, overlays, read_only, sets, followed })
 }
 
 /// How the ledger is opened.
@@ -365,28 +360,6 @@ fn check_role(loaded: &Loaded, policy: &Policy) -> Result<(), Error> {
     let message = format!("no role is named `{}`", role.get_ref());
     let hint = format!("there is {}; [roles.…] adds others", policy.role_names().join(", "));
     Err(loaded.fault(role, "role".into(), message, &hint).into())
-}
-
-fn existing(what: &'static str, folder: &Path) -> Result<PathBuf, Error> {
-    let fault = |why: String| Error::Folder { what, path: folder.to_owned(), why };
-    let real = folder.canonicalize().map_err(|error| fault(error.to_string()))?;
-    if real.is_dir() { Ok(real) } else { Err(fault("is not a folder".into())) }
-}
-
-fn made(folder: &Path, workspace: &Path) -> Result<PathBuf, Error> {
-    let fault = |why: String| Error::Folder { what: "the data folder", path: folder.to_owned(), why };
-    let mut builder = std::fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(folder).map_err(|error| fault(error.to_string()))?;
-    let real = existing("the data folder", folder)?;
-    if workspace.starts_with(&real) {
-        return Err(fault(
-            "holds the workspace: give the data a folder of its own, such as data_dir = \".tollgate\"".into(),
-        ));
-    }
-    Ok(real)
 }
 
 async fn environment(loaded: &Loaded, redactor: &Redactor, warnings: &mut Vec<String>) -> BTreeMap<String, String> {

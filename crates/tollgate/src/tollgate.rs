@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use tokio::task::JoinSet;
 use tollgate_agent::{ModelClient, Options, Sessions};
 use tollgate_gate::{Erasing, Gate, Operator};
 use tollgate_guard::redact::Redactor;
@@ -32,6 +33,8 @@ use crate::{Builder, Error, Reloads, ServerWatch, View};
 pub struct Tollgate {
     pub(crate) gate: Gate,
     pub(crate) servers: Option<Arc<Servers>>,
+    /// Looks at the own resources that clients follow.
+    pub(crate) following: Mutex<JoinSet<()>>,
     pub(crate) webhook: Option<Arc<Webhook>>,
     pub(crate) telemetry: Option<Arc<Telemetry>>,
     pub(crate) operator: Operator,
@@ -135,6 +138,7 @@ impl Tollgate {
             tracing::warn!(left, "calls were still under way at the end, and were cancelled");
         }
         self.tasks.settle().await;
+        self.following.lock().unwrap_or_else(PoisonError::into_inner).abort_all();
         if let Some(telemetry) = &self.telemetry {
             telemetry.stop().await;
         }
