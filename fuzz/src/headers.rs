@@ -54,5 +54,6 @@ fn check(endpoint: &Endpoint, headers: &HeaderMap, body: &[u8]) -> Option<String
             }
             None
         }
+        Reply::Hear(_) => panic!("a POST is answered, and opens nothing to listen to"),
     }
 }

@@ -33,6 +33,7 @@ pub fn state(data: &[u8]) {
         }
         Reply::Json { body, .. } => body,
         Reply::Empty(status) => panic!("{status} to a request"),
+        Reply::Hear(_) => panic!("a POST is answered, and opens nothing to listen to"),
     };
     let answer: Value = serde_json::from_slice(&answer).unwrap();
     assert_eq!(answer["error"]["code"], -32602, "{answer}");

@@ -18,10 +18,9 @@ use tollgate_policy::{Effect, Policy, PolicyError};
 use tollgate_shape::Plan;
 use tollgate_store::{InstallKey, Store};
 use tollgate_types::{
-    ApprovalChannel, ApprovalId, AttemptId, BoxFuture, Call, CallKind, Caller, CancellationToken, Changes, Clock, Code,
-    Door, End, ErrorObject, Following, Language, ObservedCall, Observer, Outcome, Peer, Raw, RepairLevel, Risk,
-    SourceKind, Stage, Summarize, Supply, TaskSupport, Text, Tool, ToolDefinition, Workspace,
-    limits::CALLS_UNDER_WAY_MAX,
+    ApprovalChannel, AttemptId, Call, Caller, CancellationToken, Changes, Clock, Code, End, ErrorObject, Language,
+    Observer, Outcome, Peer, Raw, RepairLevel, Risk, SourceKind, Stage, Summarize, Supply, Text, Tool, ToolDefinition,
+    Workspace, limits::CALLS_UNDER_WAY_MAX,
 };
 use tollgate_wire::repair;
 

@@ -175,15 +175,14 @@ impl Builder {
         .map_err(|error| unfit(&self.loaded, error))?;
         desk.iter().for_each(|desk| desk.know(&gate));
         warnings.extend(idle::told(&gate));
-        let telemetry = telemetry::watch(&gate, &self.loaded, &redactor, &mut warnings).await?;
         let peers = peers(&self.loaded, &data_dir, self.logins, &self.clock, &redactor, &mut warnings).await?;
         let servers = served(&self.loaded, peers, &gate, overlays, &self.clock)?;
         Ok(Tollgate {
             webhook: webhook::watching(webhook, &gate),
+            telemetry: telemetry::watch(&gate, &self.loaded, &redactor, &mut warnings).await?,
             following: Mutex::new(following(followed, &gate)),
             gate,
             servers,
-            telemetry,
             operator,
             sessions,
             ledger,
