@@ -219,8 +219,8 @@ async fn every_fault_of_the_house_has_its_place_too() {
             &[":2:", "`tools.\"*_file\"`", "`lenient` is only for tools that read"],
             "docs/config.md",
         ),
-        ("[mcp.a]\nurl = \"ws://u:p@h/\"\n", 2, &[":2:", "`mcp.a.url`", "user name"], "docs/config.md"),
-        ("[mcp.a]\nurl = \"ftp://h/\"\n", 2, &[":2:", "`mcp.a.url`"], "docs/config.md"),
+        ("[mcp.a]\nurl = \"ws://u:p@h/\"\n", 2, &[":2:", "`mcp.a.url`", "user name"], "`ws://`"),
+        ("[mcp.a]\nurl = \"ftp://h/\"\n", 2, &[":2:", "`mcp.a.url`"], "`ws://`"),
         ("role = \"developer\"\n\n[mcp.a__b]\ncommand = \"c\"\n", 3, &[":3:", "`mcp.a__b`", "single `_`"], "docs"),
     ];
     for (text, line, parts, right) in cases {
