@@ -39,7 +39,7 @@ fn changing(gate: &Gate) -> Result<(), Box<dyn Error>> {
 }
 
 /// A call that asks its client first and then works for longer is a task after the answer.
-const TASK_AFTER: &str = "200ms";
+const TASK_AFTER: &str = "1s";
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {

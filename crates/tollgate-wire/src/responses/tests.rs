@@ -336,7 +336,7 @@ fn calls_that_are_handed_back_are_told_and_refused_and_the_turn_goes_on() {
     };
     let refused = [
         ("shell_call_output", "c1"),
-        ("local_shell_call_output", ""),
+        ("local_shell_call_output", "c3"),
         ("apply_patch_call_output", "c4"),
         ("tool_search_output", "c5"),
         ("mcp_approval_response", "mcpr_1"),
