@@ -23,7 +23,7 @@ from serving import Server, Tally, children, descriptors, wait_for, working_in
 
 TOLLGATE = str(pathlib.Path(sys.argv[1]).resolve())
 SECONDS = float(sys.argv[2]) if len(sys.argv) > 2 else 60.0
-DOUBLE = pathlib.Path(__file__).resolve().parent.parent / "crates/tollgate-mcp/tests/it/upstream/double.py"
+DOUBLE = pathlib.Path(__file__).resolve().parent.parent / "crates/tollgate-testkit/src/servers/hostile.py"
 # Name: the double's character, and what it is asked to do. The first four must answer whatever the others do.
 SERVERS = {
     "plain": (["legacy"], None),

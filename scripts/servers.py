@@ -16,7 +16,7 @@ import time
 TOLLGATE = os.environ["TOLLGATE"]
 NPM, PYPI = sys.argv[1:]
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-DOUBLE = str(ROOT / "crates/tollgate-mcp/tests/it/upstream/double.py")
+DOUBLE = str(ROOT / "crates/tollgate-testkit/src/servers/hostile.py")
 
 READ = 'risk = "read"\npermission = "read"\n'
 SERVERS = {

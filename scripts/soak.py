@@ -29,7 +29,7 @@ TOLLGATE = str(pathlib.Path(sys.argv[1]).resolve())
 SECONDS = float(sys.argv[2]) if len(sys.argv) > 2 else 60.0
 SEED = int(os.environ.get("TOLLGATE_SEED", time.time_ns() % 1_000_000))
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-DOUBLE = ROOT / "crates/tollgate-mcp/tests/it/upstream/double.py"
+DOUBLE = ROOT / "crates/tollgate-testkit/src/servers/hostile.py"
 MODEL = pathlib.Path(TOLLGATE).parent / "examples/model_server"
 # How long everybody works between two counts.
 WORK_SECONDS = max(2.0, SECONDS / 30)
