@@ -209,7 +209,10 @@ def main():
         assert json.loads(serving.stdout.readline())["id"] == 1
         send({"method": "notifications/initialized"})
         send({"id": 2, "method": "tools/list"})
-        names = {tool["name"] for tool in json.loads(serving.stdout.readline())["result"]["tools"]}
+        # That lists change while the servers come up is said in between.
+        answers = (json.loads(line) for line in serving.stdout)
+        listed = next(answer for answer in answers if answer.get("id") == 2)
+        names = {tool["name"] for tool in listed["result"]["tools"]}
         assert {"read_file", "mcp__files__read_text_file", "mcp__everything__echo"} <= names, names
         assert len(offspring(folder)) > 5
         serving.send_signal(signal.SIGKILL)
