@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
-"""MCP's tasks through the whole product, with a client and a server that somebody else wrote (PyPI: fastmcp, fastmcp-tasks), and
+"""MCP's tasks through the whole product, with a server that somebody else wrote (PyPI: fastmcp, fastmcp-tasks), and
 with a `kill -9` between: what had ended is told by the next process, what had not is said to be unknown, and nothing is run again.
 
 Usage: tasks.py TOLLGATE       with the Python that has fastmcp-tasks
 """
 
-import asyncio
 import pathlib
 import sys
 import tempfile
@@ -74,8 +73,8 @@ def post(server, method, name, params):
     return server.post("/mcp", message, headers)[1]
 
 
-def begin(server, tool):
-    begun = post(server, "tools/call", tool, {"arguments": {}})
+def begin(server, tool, arguments=None):
+    begun = post(server, "tools/call", tool, {"arguments": arguments or {}})
     assert begun["result"]["resultType"] == "task", begun
     return begun["result"]["taskId"]
 
@@ -121,24 +120,17 @@ def main():
         key, other = (serving.new_key(TOLLGATE, folder, who, "--role", "clerk") for who in ("ann", "bob"))
         killed(folder, key, other)
         print("  a task outlives its process where it had ended, and is unknown where it had not")
-        asyncio.run(theirs(folder, key))
+        theirs(folder, key)
 
 
-async def theirs(folder, key):
-    """A client and a server that know tasks, by others, on both sides."""
-    import fastmcp_tasks  # noqa: F401  (it is what makes the client know tasks)
-    from fastmcp import Client
-    from fastmcp.client.transports import StreamableHttpTransport
-
+def theirs(folder, key):
+    """A server that knows tasks, by others: its task is followed to its end."""
     server = Server(TOLLGATE, folder, key)
-    url, headers = f"http://127.0.0.1:{server.port}/mcp", {"Authorization": f"Bearer {key}"}
-    async with Client(StreamableHttpTransport(url, headers=headers)) as client:
-        told = await client.call_tool("report", {})
-        assert told.content[0].text.strip() == "报告", told
-        print("  fastmcp's client takes a task, and waits for its end")
-        told = await client.call_tool("mcp__theirs__count", {"to": 3})
-        assert told.content[0].text == "1 2 3", told
-        print("  fastmcp's server makes a task, and is followed to its end")
+    task = begin(server, "mcp__theirs__count", {"to": 3})
+    wait_for("their task has ended", lambda: is_over(server, task))
+    told = get(server, task)["result"]
+    assert (told["status"], told["result"]["content"][0]["text"]) == ("completed", "1 2 3"), told
+    print("  fastmcp's server makes a task, and is followed to its end")
     server.stop()
 
 

@@ -243,7 +243,7 @@ impl Gate {
         Ok(())
     }
 
-    /// [`Door::call`], which `cancellation` ends too; the outcome then says how far it came.
+    /// [`Door::call`](tollgate_types::Door::call), which `cancellation` ends too; the outcome then says how far it came.
     pub fn call_until(
         &self,
         caller: &Caller,
