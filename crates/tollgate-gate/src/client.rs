@@ -13,15 +13,13 @@ use tollgate_types::{BoxFuture, Clock, GoesOn, LogMessage, Peer, PeerError, Peer
 
 use crate::Gate;
 use crate::gate::Trip;
+use crate::seat::Seat;
 
-/// Whether somebody waits for the client of a call.
-#[derive(Debug)]
-pub(crate) struct Patience(watch::Sender<usize>);
-
-impl Default for Patience {
-    fn default() -> Self {
-        Self(watch::Sender::new(0))
-    }
+/// Whether somebody waits for the client of a call, and where the call sits meanwhile.
+#[derive(Debug, Default)]
+pub(crate) struct Patience {
+    waits: watch::Sender<usize>,
+    pub(crate) seat: Seat,
 }
 
 /// One wait; over when it is dropped.
@@ -29,23 +27,23 @@ struct Wait<'a>(&'a Patience);
 
 impl Drop for Wait<'_> {
     fn drop(&mut self) {
-        self.0.0.send_modify(|count| *count = count.saturating_sub(1));
+        self.0.waits.send_modify(|count| *count = count.saturating_sub(1));
     }
 }
 
 impl Patience {
     fn wait(&self) -> Wait<'_> {
-        self.0.send_modify(|count| *count += 1);
+        self.waits.send_modify(|count| *count += 1);
         Wait(self)
     }
 
     pub(crate) fn is_waiting(&self) -> bool {
-        *self.0.borrow() > 0
+        *self.waits.borrow() > 0
     }
 
     /// Returns once so much time has passed in which nobody waited for the client.
     pub(crate) async fn outlast(&self, time: Duration, clock: &dyn Clock) {
-        let (mut left, mut waits) = (time, self.0.subscribe());
+        let (mut left, mut waits) = (time, self.waits.subscribe());
         loop {
             // The sender is in `self`: it does not go away.
             let _ = waits.wait_for(|count| *count == 0).await;
@@ -90,7 +88,14 @@ impl Peer for Client {
                 question.goes_on = GoesOn::Here;
             }
             let _wait = self.patience.wait();
-            self.peer.ask(question).await
+            if matches!(question.goes_on, GoesOn::Here) {
+                return self.peer.ask(question).await;
+            }
+            // What could begin elsewhere has nothing under way here.
+            let away = self.patience.seat.leave();
+            let answer = self.peer.ask(question).await?;
+            away.back().await.map_err(|busy| PeerError::Denied(Box::new(busy.into())))?;
+            Ok(answer)
         })
     }
 

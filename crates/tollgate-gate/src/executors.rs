@@ -3,14 +3,20 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
 
+use tokio::time::timeout;
 use tollgate_catalog::Entry;
 use tollgate_shape::Plan;
-use tollgate_types::{Concurrency, Tool};
+use tollgate_types::{Code, Concurrency, Execution, Tool, ToolError};
 
 use crate::resilience::ladder::Ladder;
-use crate::resilience::source::Source;
+use crate::resilience::source::{Source, count};
+use crate::seat::Place;
 use crate::turnstile::Turnstile;
+
+/// When to come back to a source whose places are all taken.
+const BUSY_WAIT_MS: u64 = 1_000;
 
 /// One executor with its turnstile.
 pub(crate) struct Executor {
@@ -36,6 +42,33 @@ impl Executor {
             Concurrency::Sequential => 1,
         };
         Self { entry, tool, plan, turnstile: Turnstile::new(permits), source, ladder }
+    }
+
+    /// Waits for a place for a call of the caller's. What only asks a client takes none: a call that has one asks by it.
+    ///
+    /// # Errors
+    /// That none came free in time, or that as many wait as may.
+    pub(crate) async fn place(&self, caller: &str) -> Result<Place, ToolError> {
+        let Execution { queue_timeout_ms, timeout_ms, .. } = self.entry.definition.execution;
+        if self.entry.definition.kind.asks_client() {
+            return Ok(Place::default());
+        }
+        let taken = async {
+            // The tool's own first: who waits for it holds no place that another tool could have.
+            let own = self.turnstile.turn(caller).await;
+            let source = match &self.source.places {
+                Some(places) => Some(places.take().await.ok()?),
+                None => None,
+            };
+            Some(Place { _own: Some(own), _source: source })
+        };
+        let wait = Duration::from_millis(queue_timeout_ms.unwrap_or(timeout_ms));
+        timeout(wait, taken).await.ok().flatten().ok_or_else(|| {
+            count(&self.source.counts.busy);
+            let error = ToolError::with_code(Code::Unavailable, "the tool is busy: its earlier calls have not ended");
+            let error = error.nothing_happened().retry_after(Some(Duration::from_millis(BUSY_WAIT_MS)));
+            error.with_hint("ask again later")
+        })
     }
 }
 

@@ -29,6 +29,7 @@ mod operator;
 mod quota;
 mod recorded;
 mod resilience;
+mod seat;
 mod stage;
 mod standing;
 mod stored;

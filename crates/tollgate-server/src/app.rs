@@ -71,13 +71,16 @@ pub struct Service {
 }
 
 impl Service {
-    /// Waits until every call that came in here has ended. Those that outlive `patience` are cancelled.
+    /// Waits until every call that came in here has ended. Those that outlive `patience`, and those that wait for their
+    /// clients then, are cancelled: the gate's own drain says when they are recorded.
     pub async fn drain(&self, patience: Duration) {
         self.app.stop.cancel();
         if tokio::time::timeout(patience, self.ended()).await.is_err() {
             self.app.cut.cancel();
             self.ended().await;
         }
+        let sets = self.app.sets.values().map(|set| &set.endpoint);
+        sets.chain([&self.app.endpoint]).for_each(Endpoint::cancel_waiting);
     }
 
     pub(crate) async fn ended(&self) {

@@ -113,6 +113,11 @@ impl CallKind {
         *self == Self::Tool
     }
 
+    /// Whether it is a question to a client.
+    pub fn asks_client(self) -> bool {
+        matches!(self, Self::Sampling | Self::Elicitation | Self::Roots)
+    }
+
     /// The name in the ledger.
     pub fn as_str(self) -> &'static str {
         match self {

@@ -1,14 +1,15 @@
 //! A bulkhead: so many calls of a source run at once, so many more wait, and the next is refused at once. One slow source
 //! must not hold every place of the house.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// The places of one source.
 #[derive(Debug)]
 pub(crate) struct Places {
-    free: Semaphore,
+    free: Arc<Semaphore>,
     waiting: AtomicU32,
     waiting_max: u32,
 }
@@ -20,17 +21,17 @@ pub(crate) struct Full;
 impl Places {
     pub(crate) fn new(running_max: u32, waiting_max: u32) -> Self {
         let permits = usize::try_from(running_max).unwrap_or(Semaphore::MAX_PERMITS).clamp(1, Semaphore::MAX_PERMITS);
-        Self { free: Semaphore::new(permits), waiting: AtomicU32::new(0), waiting_max }
+        Self { free: Arc::new(Semaphore::new(permits)), waiting: AtomicU32::new(0), waiting_max }
     }
 
     /// Waits for a place, which is given back when it is dropped.
-    pub(crate) async fn take(&self) -> Result<SemaphorePermit<'_>, Full> {
-        if let Ok(place) = self.free.try_acquire() {
+    pub(crate) async fn take(&self) -> Result<OwnedSemaphorePermit, Full> {
+        if let Ok(place) = Arc::clone(&self.free).try_acquire_owned() {
             return Ok(place);
         }
         let _waiting = Waiting::new(self)?;
         // INVARIANT: the semaphore is never closed.
-        self.free.acquire().await.map_err(|_| Full)
+        Arc::clone(&self.free).acquire_owned().await.map_err(|_| Full)
     }
 
     pub(crate) fn waiting(&self) -> u32 {

@@ -6,17 +6,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
-use tokio::sync::{Notify, SemaphorePermit};
+use tokio::sync::Notify;
 use tollgate_types::{Code, Content, Cx, HandedKey, SourceKind, ToolDefinition, ToolError, ToolOutput, limits};
 
 use super::approve::{Cleared, Yes};
 use super::{Stop, budget, cancelled, descend, ledger_unavailable, replay, shape, store_unavailable, undo};
 use crate::client::Patience;
+use crate::executors::Executor;
 use crate::gate::Trip;
 use crate::resilience::failure::{Class, Failure};
 use crate::resilience::ladder::Standing;
 use crate::resilience::source::{Pass, count};
-use crate::turnstile::Turn;
+use crate::seat::Place;
 
 /// What a tool returned.
 pub(crate) struct Ran {
@@ -40,8 +41,6 @@ impl Ran {
 
 /// What a tool has to end by itself: a program's own grace, and a little.
 pub(crate) const GRACE: Duration = Duration::from_millis(limits::PROGRAM_GRACE_MS + 250);
-/// When to come back to a source whose places are all taken.
-const BUSY_WAIT_MS: u64 = 1_000;
 
 pub(crate) async fn run(trip: Trip<'_>, cleared: Cleared) -> Result<Ran, Stop> {
     let executor = Arc::clone(cleared.executor());
@@ -49,11 +48,12 @@ pub(crate) async fn run(trip: Trip<'_>, cleared: Cleared) -> Result<Ran, Stop> {
     let ended = match executor.source.enter(&*trip.gate.inner().clock) {
         Err(wait) => Err(left_alone(&executor.source.name, wait)),
         Ok(pass) => {
-            let taken = turn(trip, &cleared).await?;
+            let taken = turn(trip, &executor).await?;
             time = time.begun();
             match taken {
                 Err(busy) => Err(busy),
-                Ok(_turn) => {
+                Ok(place) => {
+                    let _seated = trip.patience.seat.sit(&executor, &trip.attempt.caller, place);
                     let handed = begin(trip, &cleared).await?;
                     executor.source.budget.pay_in();
                     tries(Try { trip, cleared: &cleared, handed, time }, pass).await?
@@ -100,36 +100,16 @@ fn left_alone(source: &str, wait: Duration) -> ToolError {
     error.with_hint(format!("ask again in {} s, or use another tool", wait.as_secs_f64().ceil()))
 }
 
-/// A place at the source and at the tool's turnstile, or that there is none. Each is given back when it is dropped.
-type Taken<'a> = (Option<SemaphorePermit<'a>>, Turn);
-
-/// Waits for a turn, in time that is not the tool's.
-async fn turn<'a>(trip: Trip<'_>, cleared: &'a Cleared) -> Result<Result<Taken<'a>, ToolError>, Stop> {
-    let (executor, execution) = (cleared.executor(), &cleared.entry().definition.execution);
+/// Waits for a place, in time that is not the tool's.
+async fn turn(trip: Trip<'_>, executor: &Executor) -> Result<Result<Place, ToolError>, Stop> {
     let began = trip.gate.inner().clock.monotonic();
-    let wait = Duration::from_millis(execution.queue_timeout_ms.unwrap_or(execution.timeout_ms));
-    let taken = async {
-        // The tool's own first: who waits for it holds no place that another tool could have.
-        let own = executor.turnstile.turn(&trip.attempt.caller.subject).await;
-        let place = match &executor.source.places {
-            Some(places) => Some(places.take().await.map_err(|_full| ())?),
-            None => None,
-        };
-        Ok((place, own))
-    };
     let taken = tokio::select! {
         biased;
-        taken = taken => taken,
+        taken = executor.place(&trip.attempt.caller.subject) => taken,
         () = trip.cancellation.cancelled() => return Err(cancelled("cancelled before it started")),
-        () = tokio::time::sleep(wait) => Err(()),
     };
     trip.attempt.queued(trip.gate.inner().clock.monotonic().saturating_sub(began));
-    Ok(taken.map_err(|()| {
-        count(&executor.source.counts.busy);
-        let error = ToolError::with_code(Code::Unavailable, "the tool is busy: its earlier calls have not ended");
-        let error = error.nothing_happened().retry_after(Some(Duration::from_millis(BUSY_WAIT_MS)));
-        error.with_hint("ask again later")
-    }))
+    Ok(taken)
 }
 
 /// Everything that must stand before the tool starts.

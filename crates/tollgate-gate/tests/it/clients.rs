@@ -8,7 +8,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 use tollgate_types::{
     BoxFuture, Call, ClientCapabilities, ClientCapability, Code, Door, GoesOn, LogLevel, LogMessage, Outcome, Peer,
-    PeerError, PeerQuestion, Risk, Secret, Status, Tool, ToolOutput,
+    PeerError, PeerQuestion, Risk, Secret, Status, Tool, ToolDefinition, ToolError, ToolOutput,
 };
 
 use crate::world::{Setup, World, developer, free, tool};
@@ -162,5 +162,54 @@ async fn a_call_within_a_call_goes_on_nowhere_else() {
         assert!(outcome.model_text().contains(says), "{name}: {outcome:?}");
         let asked = format!("{:?}", client.asked.lock().unwrap()[0].goes_on);
         assert!(asked.starts_with(goes_on), "{name}: {asked}");
+    }
+}
+
+fn of_house(definition: &mut ToolDefinition) {
+    definition.source.server = Some("house".to_owned());
+}
+
+/// A tool of one place, which asks its client.
+fn alone(goes_on: GoesOn) -> Arc<dyn Tool> {
+    let asks = tool("alone", Risk::Read, move |_, cx| {
+        let question = PeerQuestion::new(ClientCapability::Elicitation, &json!({ "message": "is it?" }));
+        let question = PeerQuestion { goes_on: goes_on.clone(), ..question };
+        async move {
+            cx.peer.unwrap().ask(question).await.map_err(|error| ToolError::new(error.to_string()))?;
+            Ok(ToolOutput::text("done"))
+        }
+    });
+    asks.define(of_house).define(|definition| definition.execution.max_concurrent = 1).arc()
+}
+
+/// Each client takes longer than a call waits for a place.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_waits_for_its_client_with_nothing_under_way_keeps_no_place() {
+    let answer = json!({ "action": "cancel" });
+    for (goes_on, second) in [(GoesOn::With(left()), Status::Done), (GoesOn::Here, Status::Refused)] {
+        let world = World::with(Setup { roles: vec![free()], tools: vec![alone(goes_on)], ..Setup::default() });
+        let clients = [client([answer.clone()]), client([answer.clone()])];
+        let calls = clients.each_ref().map(|client| call(&world, "alone", client));
+        let outcomes = futures_util::future::join_all(calls).await;
+        assert_eq!(outcomes.iter().map(Outcome::status).collect::<Vec<_>>(), [Status::Done, second], "{outcomes:?}");
+    }
+}
+
+/// The place is another's when the client answers, and stays so.
+#[tokio::test(start_paused = true)]
+async fn who_comes_back_from_its_client_waits_for_a_place() {
+    for (seconds, status) in [(100, Status::Done), (1_000, Status::Failed)] {
+        let asks = alone(GoesOn::With(left()));
+        let runs = tool("runs", Risk::Read, move |_, _| async move {
+            tokio::time::sleep(Duration::from_secs(seconds)).await;
+            Ok(ToolOutput::text("done"))
+        });
+        let runs = runs.define(of_house).define(|definition| definition.execution.timeout_ms = 2_000_000);
+        let mut setup = Setup { roles: vec![free()], tools: vec![asks, runs.arc()], ..Setup::default() };
+        setup.resilience.max_concurrent = Some(1);
+        let world = World::with(setup);
+        let client = client([json!({ "action": "cancel" })]);
+        let (asked, _) = tokio::join!(call(&world, "alone", &client), call(&world, "runs", &client));
+        assert_eq!(asked.status(), status, "{asked:?}");
     }
 }

@@ -146,6 +146,11 @@ impl Endpoint {
         }
     }
 
+    /// Cancels the calls that wait for their clients: once no request comes in any more, no answer reaches them.
+    pub fn cancel_waiting(&self) {
+        self.parking.clear();
+    }
+
     /// How many sessions are open.
     pub fn sessions(&self) -> usize {
         self.sessions.count()

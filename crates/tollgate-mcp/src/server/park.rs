@@ -203,6 +203,16 @@ impl Parking {
         Ok(self.keys.get_or_init(|| keys))
     }
 
+    /// Drops all that waits, and so cancels it.
+    pub(super) fn clear(&self) {
+        let waiting = {
+            let mut lot = self.lot();
+            lot.timers.abort_all();
+            std::mem::take(&mut lot.parked)
+        };
+        drop(waiting);
+    }
+
     fn home(&self) -> Result<&str, RpcError> {
         if let Some(home) = self.home.get() {
             return Ok(home);
