@@ -102,13 +102,8 @@ OF_HTTP = {
     "server-stateless": "most of it is about the status that belongs to an error",
     "tasks-request-headers": "it is about headers that repeat what the message says",
 }
-# What is judged by itself behind a server on pipes: a call that still waits for a client that went away keeps a server from asking
-# others, where all share one connection.
-ALONE = ["http-header-validation", "tasks-mrtr-composition", "tasks-mrtr-input", "tasks-dispatch-and-envelope"]
 # What a server of the handshake era cannot ask through a house: a session of that era is everybody's.
 OF_ONE_CLIENT = {
-    "tasks-mrtr-input": "what a server asks there, it asks before a call is a task",
-    "tasks-dispatch-and-envelope": "the same",
     "input-required-result-basic-list-roots": "the folders of one client are not those of another",
     "input-required-result-multiple-input-requests": "it asks for folders too",
     "input-required-result-basic-elicitation": "questions of that era have no names",
@@ -147,8 +142,6 @@ execution = {{ task = "required" }}
 bare = "fixture"
 """
 OLDER = pathlib.Path(__file__).resolve().parent / "older.py"
-# The revision whose extensions are asked for.
-STATELESS = "2026-07-28"
 SECONDS_MAX = 120
 # What the suite puts behind a scenario's name: when it began.
 STARTED = re.compile(r"-\d{4}-\d{2}-\d{2}T.*$")
@@ -274,27 +267,21 @@ def main() -> None:
             asked = [name for name in scenarios if name not in left]
             failed.extend(f"{name} of {revision}, {way}" for name in suite.all_must_pass(asked, revision))
 
-    def judge_house(way: str, reached: str, left: dict[str, str], alone: list[str]) -> None:
+    def judge_house(way: str, reached: str, left: dict[str, str]) -> None:
         # One for each: calls that still wait for clients of one revision keep a server from asking those of the other, where
         # it does not say on whose behalf it asks.
         for revision in MUST:
             before = house(server, reached)
-            way_there = f"behind a house that calls it {way}"
-            judge(way_there, before.url, {**left, **dict.fromkeys(alone, "by itself, below")}, (revision,))
-            before.close()
-        for name in alone:
-            before = house(server, reached)
-            if not Suite(node, index, before.url).must_pass(name, STATELESS, "--force"):
-                failed.append(f"{name} of {STATELESS}, {way_there}, by itself")
+            judge(f"behind a house that calls it {way}", before.url, left, (revision,))
             before.close()
 
     fixture = Served([server])
     judge("over HTTP", fixture.url, {})
-    judge_house("over HTTP", f'url = "{fixture.url}"', {}, [])
+    judge_house("over HTTP", f'url = "{fixture.url}"', {})
     fixture.close()
-    judge_house("on standard input and output", f'command = "{server}"\nargs = ["--stdio"]', {}, ALONE)
+    judge_house("on standard input and output", f'command = "{server}"\nargs = ["--stdio"]', {})
     older = f'command = "python3"\nargs = ["{OLDER}", "{server}", "--stdio"]'
-    judge_house("by handshake", older, OF_ONE_CLIENT, [name for name in ALONE if name not in OF_ONE_CLIENT])
+    judge_house("by handshake", older, OF_ONE_CLIENT)
     front = Front([server, "--stdio"])
     judge("on standard input and output", front.url, OF_HTTP)
     front.close()
