@@ -23,6 +23,8 @@ pub struct Entry {
     pub input: Schema,
     /// The compiled schema of the structured result.
     pub output: Option<Schema>,
+    /// Whether it is not called like others ([`ToolDefinition::is_special`]).
+    pub is_special: bool,
     template: Option<UriTemplate>,
 }
 
@@ -34,7 +36,8 @@ impl Entry {
     pub fn taking(&self, name: String, kind: CallKind, input_schema: Value) -> Result<Self, SchemaError> {
         let input = Schema::compile(&input_schema)?;
         let definition = ToolDefinition { name, kind, input_schema, ..(*self.definition).clone() };
-        Ok(Self { definition: Arc::new(definition), pin: self.pin.clone(), input, output: None, template: None })
+        let (definition, pin) = (Arc::new(definition), self.pin.clone());
+        Ok(Self { definition, pin, input, output: None, is_special: false, template: None })
     }
 }
 
@@ -71,7 +74,8 @@ impl State {
             Some(existing) => return Err(RegisterError::LookAlike { name, existing: existing.clone() }),
             None => {}
         }
-        let entry = Arc::new(Entry { definition: Arc::new(definition), pin, input, output, template });
+        let (is_special, definition) = (definition.is_special(), Arc::new(definition));
+        let entry = Arc::new(Entry { definition, pin, input, output, is_special, template });
         self.by_look.insert(look, name.clone());
         if entry.template.is_some() {
             self.templates.insert(name.clone(), entry.clone());

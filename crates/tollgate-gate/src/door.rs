@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures_util::FutureExt;
 use tollgate_types::{
     ApprovalId, AttemptId, BoxFuture, Call, CallKind, Caller, CancellationToken, Changes, Door, ErrorObject, Following,
-    ObservedCall, Outcome, TaskSupport, ToolDefinition,
+    ObservedCall, Outcome, ToolDefinition,
 };
 
 use crate::Gate;
@@ -47,8 +47,8 @@ impl Door for Gate {
         self.call_until(caller, call, CancellationToken::new()).boxed()
     }
 
-    fn task_support(&self, caller: &Caller, tool: &str) -> TaskSupport {
-        admit::task_support(self.inner(), caller, tool)
+    fn special(&self, caller: &Caller, tool: &str) -> Option<Arc<ToolDefinition>> {
+        admit::special(self.inner(), caller, tool)
     }
 
     fn answered<'a>(&'a self, approval: &'a ApprovalId) -> BoxFuture<'a, ()> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures_util::FutureExt;
 use tollgate_types::{
     AttemptId, BoxFuture, Call, CallKind, Caller, CancellationToken, Changes, ClientCapabilities, Door, ErrorObject,
-    Following, ObservedCall, Outcome, Peer, TaskSupport, Text, ToolDefinition, TraceContext, limits::CALL_DEPTH_MAX,
+    Following, ObservedCall, Outcome, Peer, Text, ToolDefinition, TraceContext, limits::CALL_DEPTH_MAX,
 };
 
 use crate::Gate;
@@ -49,8 +49,8 @@ impl Door for Nested {
         self.enter(caller, call, CancellationToken::new()).boxed()
     }
 
-    fn task_support(&self, caller: &Caller, tool: &str) -> TaskSupport {
-        self.gate.task_support(caller, tool)
+    fn special(&self, caller: &Caller, tool: &str) -> Option<Arc<ToolDefinition>> {
+        self.gate.special(caller, tool)
     }
 
     fn permits(&self, caller: &Caller, tool: &ToolDefinition) -> bool {

@@ -6,8 +6,10 @@
 //! connection or endpoint: the handshake revisions (`initialize`, 2024-11-05 to 2025-11-25) and the stateless one
 //! (per-request `_meta`, 2026-07-28). Nothing here decides whether a call may happen: that is the door's business.
 
+mod encoded;
 mod jsonrpc;
 pub mod oauth;
+mod parameters;
 mod question;
 mod server;
 mod stdio;

@@ -27,6 +27,7 @@ use tollgate_types::{
 };
 
 use crate::jsonrpc::{self, Id, Message, RpcError};
+use crate::parameters::Repeated;
 use crate::wire_name::Members;
 use client::{Client, Retry, Round, Told};
 use listen::Filter;
@@ -263,7 +264,7 @@ impl Session {
     fn run(&self, id: &Id, peer: Peer, ask: Ask) -> Action {
         let asked = (!peer.revision.is_stateless()).then(|| Arc::clone(&self.asked));
         let (parking, news, tasks) = (Arc::clone(&self.parking), Arc::clone(&self.news), self.tasks.clone());
-        let client = Box::new(Client { peer, parking, asked, news, out: None, tasks, offer: None });
+        let client = Box::new(Client { peer, parking, asked, news, out: None, tasks, offer: None, repeated: None });
         Action::Run(Request { id: id.clone(), client, info: Arc::clone(&self.info), ask })
     }
 }
@@ -370,6 +371,13 @@ impl Request {
             && trace.is_none()
         {
             *trace = by_transport().map(Box::new);
+        }
+    }
+
+    /// The same request, whose transport repeats parameters as headers.
+    fn repeats(&mut self, headers: impl FnOnce() -> Repeated) {
+        if let Ask::Call { kind: CallKind::Tool, .. } = &self.ask {
+            self.client.repeated = Some(headers());
         }
     }
 

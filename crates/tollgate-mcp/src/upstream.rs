@@ -9,7 +9,6 @@
 mod client;
 mod config;
 mod definition;
-mod encoded;
 mod entry;
 mod events;
 mod fault;
@@ -25,7 +24,6 @@ mod message;
 mod name;
 mod offered;
 mod outcome;
-mod parameters;
 mod pending;
 mod pool;
 mod rounds;

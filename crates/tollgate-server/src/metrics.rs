@@ -16,7 +16,7 @@ use tollgate::spans;
 use tollgate::webhooks::Counts;
 use tollgate::{
     AnchorStatus, ApprovalId, AttemptId, BoxFuture, Call, CallKind, Caller, Changes, Clock, Code, Door, ErrorObject,
-    Following, ObservedCall, Outcome, Reloads, SourceReport, Status, TaskSupport, ToolDefinition,
+    Following, ObservedCall, Outcome, Reloads, SourceReport, Status, ToolDefinition,
 };
 
 use crate::limits::SERIES_MAX;
@@ -295,8 +295,8 @@ impl Door for Metered {
         })
     }
 
-    fn task_support(&self, caller: &Caller, tool: &str) -> TaskSupport {
-        self.door.task_support(caller, tool)
+    fn special(&self, caller: &Caller, tool: &str) -> Option<Arc<ToolDefinition>> {
+        self.door.special(caller, tool)
     }
 
     fn answered<'a>(&'a self, approval: &'a ApprovalId) -> BoxFuture<'a, ()> {

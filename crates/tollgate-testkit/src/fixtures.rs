@@ -7,8 +7,8 @@ mod tasks;
 
 use serde_json::{Value, json};
 use tollgate_types::{
-    BoxFuture, ClientCapability, Content, Cx, Permission, ProgressUpdate, Risk, Tool, ToolDefinition, ToolError,
-    ToolOutput,
+    BoxFuture, ClientCapability, Content, Cx, HEADER_KEYWORD, Permission, ProgressUpdate, Risk, Tool, ToolDefinition,
+    ToolError, ToolOutput,
 };
 
 pub use changing::Trigger;
@@ -21,6 +21,9 @@ const WAV: &str = "UklGRiYAAABXQVZFZm10IBAAAAABAAEAQB8AAAB9AAACABAAZGF0YQIAAAA="
 
 /// The tool whose schema is to be shown as it is.
 const DIALECT: &str = "json_schema_2020_12_tool";
+
+/// The tool with a parameter that is repeated as a header.
+const HEADERS: &str = "test_custom_headers";
 
 /// One tool of the conformance suite.
 pub struct Fixture {
@@ -58,6 +61,7 @@ pub fn fixtures() -> Vec<Fixture> {
         ("test_tool_with_progress", Does::Progress),
         ("test_missing_capability", Does::Need(ClientCapability::Sampling)),
         (DIALECT, simple()),
+        (HEADERS, simple()),
     ]
     .into_iter()
     .chain(asking::ALL.map(|(name, asks)| (name, Does::Ask(asks))))
@@ -79,6 +83,10 @@ impl Tool for Fixture {
         }
         if self.name == DIALECT {
             definition.input_schema = changing::dialect();
+        }
+        if self.name == HEADERS {
+            let region = json!({ "type": "string", HEADER_KEYWORD: "Region" });
+            definition.input_schema = json!({ "type": "object", "properties": { "region": region } });
         }
         definition
     }

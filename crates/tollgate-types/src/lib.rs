@@ -63,7 +63,9 @@ pub use secret::Secret;
 pub use task::{KeptTask, TaskShelf, TaskSupport};
 pub use text::{Flaw, Language, Made, Parameters, Text, alternatives, meant};
 pub use text_input::{Grammar, GrammarSyntax, TextInput};
-pub use tool::{Annotations, Concurrency, Dialect, Execution, Security, Source, SourceKind, ToolDefinition};
+pub use tool::{
+    Annotations, Concurrency, Dialect, Execution, HEADER_KEYWORD, Security, Source, SourceKind, ToolDefinition,
+};
 pub use trace::{SpanId, TraceContext, TraceId};
 pub use undo::{BeforeImage, BeforeImages, Compensation, FileImage, RESTORE_FILE, Undo};
 

@@ -11,8 +11,8 @@ use serde_json::Value;
 
 use crate::{
     ApprovalId, AttemptId, BeforeImages, Call, CallKind, Caller, CancellationToken, Changes, ClientCapabilities, Code,
-    ErrorObject, HandedKey, ObservedCall, Outcome, Peer, Permission, Raw, Risk, TaskSupport, ToolDefinition, ToolError,
-    ToolOutput, TraceContext,
+    ErrorObject, HandedKey, ObservedCall, Outcome, Peer, Permission, Raw, Risk, ToolDefinition, ToolError, ToolOutput,
+    TraceContext,
 };
 
 /// A boxed future, so that ports can be `dyn` without a runtime.
@@ -49,10 +49,11 @@ pub trait Door: Send + Sync {
     /// Takes one call from request to recorded outcome. Dropping the future cancels the call; it is still recorded.
     fn call<'a>(&'a self, caller: &'a Caller, call: Call) -> BoxFuture<'a, Outcome>;
 
-    /// Whether a call of this tool may go on as a task. Of what `caller` may not see nothing is said.
-    fn task_support(&self, caller: &Caller, tool: &str) -> TaskSupport {
+    /// The definition of a tool that is not called like others ([`ToolDefinition::is_special`]). Of what `caller` may not
+    /// see nothing is said.
+    fn special(&self, caller: &Caller, tool: &str) -> Option<Arc<ToolDefinition>> {
         let _ = (caller, tool);
-        TaskSupport::default()
+        None
     }
 
     /// Returns once a call that waits for this question can be made again with another end: it was answered, or is over.

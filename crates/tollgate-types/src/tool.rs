@@ -104,7 +104,24 @@ pub struct ToolDefinition {
     pub listing: Option<Raw>,
 }
 
+/// In the schema of a property: the header of HTTP that repeats it (MCP 2026-07-28, Streamable HTTP: custom headers from tool
+/// parameters).
+pub const HEADER_KEYWORD: &str = "x-mcp-header";
+
 impl ToolDefinition {
+    /// Whether those who call it over MCP must know more than its name: calls may be tasks, or not, or parameters are repeated
+    /// as headers.
+    pub fn is_special(&self) -> bool {
+        fn is_annotated(schema: &Value) -> bool {
+            match schema {
+                Value::Object(members) => members.contains_key(HEADER_KEYWORD) || members.values().any(is_annotated),
+                Value::Array(items) => items.iter().any(is_annotated),
+                _ => false,
+            }
+        }
+        !self.execution.task.is_default() || is_annotated(&self.input_schema)
+    }
+
     /// A definition with every default: dangerous, in need of `execute`, taking an empty object.
     pub fn new(name: impl Into<String>, description: impl Into<String>) -> Self {
         Self {

@@ -17,7 +17,7 @@ use tollgate_policy::Role;
 use tollgate_telemetry::Telemetry;
 use tollgate_types::{
     ApprovalId, AttemptId, BoxFuture, Call, CallKind, Caller, CancellationToken, Changes, Clock, Door, ErrorObject,
-    Following, Language, ObservedCall, Outcome, TaskSupport, ToolDefinition, ToolError,
+    Following, Language, ObservedCall, Outcome, ToolDefinition, ToolError,
 };
 use tollgate_webhook::Webhook;
 
@@ -312,8 +312,8 @@ impl Door for Tollgate {
         Box::pin(self.call(caller, call))
     }
 
-    fn task_support(&self, caller: &Caller, tool: &str) -> TaskSupport {
-        self.gate.task_support(caller, tool)
+    fn special(&self, caller: &Caller, tool: &str) -> Option<Arc<ToolDefinition>> {
+        self.gate.special(caller, tool)
     }
 
     fn answered<'a>(&'a self, approval: &'a ApprovalId) -> BoxFuture<'a, ()> {

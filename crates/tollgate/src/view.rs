@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tollgate_catalog::unknown_tool;
 use tollgate_types::{
     ApprovalId, AttemptId, BoxFuture, Call, CallKind, Caller, Changes, Code, Door, End, ErrorObject, Following,
-    Language, ObservedCall, Outcome, TaskSupport, ToolDefinition,
+    Language, ObservedCall, Outcome, ToolDefinition,
 };
 
 use calls::{CALL_TOOL, call_tool, unwrap};
@@ -143,9 +143,8 @@ impl Door for View {
         })
     }
 
-    fn task_support(&self, caller: &Caller, tool: &str) -> TaskSupport {
-        let behind = self.selection.behind(tool);
-        behind.map_or_else(TaskSupport::default, |behind| self.door.task_support(caller, &behind))
+    fn special(&self, caller: &Caller, tool: &str) -> Option<Arc<ToolDefinition>> {
+        self.selection.shown(&self.door.special(caller, &self.selection.behind(tool)?)?)
     }
 
     fn answered<'a>(&'a self, approval: &'a ApprovalId) -> BoxFuture<'a, ()> {

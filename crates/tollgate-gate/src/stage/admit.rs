@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use tollgate_catalog::unknown_tool;
 use tollgate_policy::{Decision, Policy};
-use tollgate_types::{CallKind, Caller, Code, Member, TaskSupport, ToolDefinition, visible};
+use tollgate_types::{CallKind, Caller, Code, Member, ToolDefinition, visible};
 
 use super::Stop;
 use super::find::Found;
@@ -106,12 +106,10 @@ pub(crate) async fn members(gate: &Inner, caller: &Caller) -> Vec<Arc<ToolDefini
     found
 }
 
-/// Whether calls of a tool may be tasks. What this caller may not see is like what is not there.
-pub(crate) fn task_support(gate: &Inner, caller: &Caller, name: &str) -> TaskSupport {
-    let entry = gate.catalog.get(name).filter(|entry| !entry.definition.execution.task.is_default());
-    let is_seen = |tool: &ToolDefinition| is_allowed(gate.decide_listing(&gate.policy.now(), caller, tool).effect);
-    let seen = entry.filter(|entry| is_seen(&entry.definition));
-    seen.map_or_else(TaskSupport::default, |entry| entry.definition.execution.task)
+/// A tool that is not called like others. What this caller may not see is like what is not there.
+pub(crate) fn special(gate: &Inner, caller: &Caller, name: &str) -> Option<Arc<ToolDefinition>> {
+    let tool = Arc::clone(&gate.catalog.get(name).filter(|entry| entry.is_special)?.definition);
+    is_allowed(gate.decide_listing(&gate.policy.now(), caller, &tool).effect).then_some(tool)
 }
 
 /// The one text for a tool that does not exist and for one that this caller may not see.

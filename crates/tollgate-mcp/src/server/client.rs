@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
-use tollgate_types::{Call, Caller, ClientCapabilities, Code, Door, ErrorObject, Outcome, Progress};
+use tollgate_types::{
+    Call, Caller, ClientCapabilities, Code, Door, ErrorObject, Outcome, Progress, TaskSupport, ToolDefinition,
+};
 
 use super::live::{Asked, Line, LivePeer};
 use super::news::News;
@@ -14,6 +16,7 @@ use super::seal::{Binding, Onward};
 use super::tasks::{Came, Offer, Task, Tasks};
 use super::{Peer, ServerInfo};
 use crate::jsonrpc::RpcError;
+use crate::parameters::{self, Repeated};
 
 /// What a request of the stateless era brings of an earlier round.
 #[derive(Debug, Default)]
@@ -64,6 +67,8 @@ pub(super) struct Client {
     pub(super) tasks: Option<Arc<Tasks>>,
     /// That this call may.
     pub(super) offer: Option<Offer>,
+    /// What its headers repeat, where they must.
+    pub(super) repeated: Option<Repeated>,
 }
 
 impl Client {
@@ -85,12 +90,24 @@ impl Client {
             return Err((ErrorObject::new(Code::InvalidArguments, said).into(), RpcError::invalid_params(said)));
         }
         if call.kind.is_tool() {
-            let support = door.task_support(caller, &call.name);
+            let special = door.special(caller, &call.name);
+            if let Some(said) = special.as_ref().and_then(|tool| self.misfit(tool, call)) {
+                let error = RpcError::header_mismatch(&said);
+                return Err((ErrorObject::new(Code::InvalidArguments, said).into(), error));
+            }
+            let support = special.map_or_else(TaskSupport::default, |tool| tool.execution.task);
             let offer = Offer::to(self.tasks.as_ref(), self.peer, info, support);
             let said = "the tool runs only for clients that know MCP's tasks";
             self.offer = offer.map_err(|error| (ErrorObject::new(Code::Unavailable, said).into(), error))?;
         }
         Ok(())
+    }
+
+    /// What the headers say otherwise than the arguments. Arguments that cannot be read are for the gate.
+    fn misfit(&self, tool: &ToolDefinition, call: &Call) -> Option<String> {
+        let mirrored = parameters::declared(&tool.input_schema).ok()?;
+        let arguments = serde_json::from_str(&call.arguments).ok()?;
+        parameters::misfit(&mirrored, &arguments, self.repeated.as_ref()?)
     }
 
     /// Takes a call to its end, to a question to this client, or to where it goes on as a task.

@@ -21,7 +21,7 @@ use super::seal::StateKeys;
 use super::{Action, Answer, Peer, Request, ServerInfo, Session, Tasks, cancel};
 use crate::jsonrpc::{self, Id, Message, RpcError};
 use crate::stdio::progress;
-use headers::{Said, can_stream, check_stateless, one, trace, wants_stream};
+use headers::{Said, can_stream, check_stateless, one, repeated, trace, wants_stream};
 pub use hearing::Hearing;
 pub use sessions::fresh_id;
 use sessions::{Sessions, Shared, UnderWay};
@@ -213,6 +213,7 @@ impl Endpoint {
             }
             Action::Run(mut request) => {
                 request.traced(|| trace(asker.headers));
+                request.repeats(|| repeated(asker.headers));
                 Reply::Run(Run {
                     is_streamed: wants_stream(asker.headers, &request),
                     can_stream: can_stream(asker.headers),

@@ -10,9 +10,9 @@ use tollgate_types::{Annotations, Permission, Raw, Risk, Source, SourceKind, Too
 
 use super::config::Rule;
 use super::name;
-use super::parameters::{self, Mirrored};
 use super::status::Quarantined;
 use crate::jsonrpc::scan::is_deeper_than;
+use crate::parameters::{self, Mirrored};
 
 /// A tool's whole text as the server sent it.
 const TOOL_BYTES_MAX: usize = 1024 * 1024;

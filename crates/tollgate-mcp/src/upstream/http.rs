@@ -16,7 +16,6 @@ use tollgate_guard::client::{Client, Credentials, Current, Renewal, Request, Res
 use tollgate_types::{Clock, ProgressUpdate, limits};
 
 use super::config::{Asks, Limits};
-use super::encoded;
 use super::fault::Fault;
 use super::handshake;
 use super::heard::Heard;
@@ -24,6 +23,7 @@ use super::hearing::{Listener, Question};
 use super::message::{self, Ask, Incoming, Lists};
 use super::sse::Events;
 use super::traces::Traces;
+use crate::encoded;
 use crate::server::Revision;
 use unasked::Ears;
 

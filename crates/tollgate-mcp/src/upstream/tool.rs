@@ -11,11 +11,11 @@ use super::fault::Fault;
 use super::link::Link;
 use super::message::Ask;
 use super::outcome;
-use super::parameters;
 use super::pool::Lease;
 use super::rounds::{self, Ended};
 use super::server::Server;
 use super::tasks::{self, Open};
+use crate::parameters;
 use crate::server::Revision;
 
 const PREVIEW_CHARS_MAX: usize = 4_000;

@@ -101,13 +101,15 @@ impl Door for Desk {
         Box::pin(std::future::ready(outcome))
     }
 
-    fn task_support(&self, _: &Caller, tool: &str) -> TaskSupport {
-        match tool {
+    fn special(&self, _: &Caller, tool: &str) -> Option<Arc<ToolDefinition>> {
+        let mut special = ToolDefinition::new(tool, "Does what its name says.");
+        special.execution.task = match tool {
             "sample" => TaskSupport::Required,
             _ if tool.starts_with("now_") => TaskSupport::Always,
             _ if tool.starts_with("never_") => TaskSupport::Never,
-            _ => TaskSupport::Allowed,
-        }
+            _ => return None,
+        };
+        Some(Arc::new(special))
     }
 
     fn answered<'a>(&'a self, approval: &'a ApprovalId) -> BoxFuture<'a, ()> {

@@ -1,14 +1,14 @@
 //! The headers that mirror the body (MCP 2026-07-28, Streamable HTTP: request metadata, server validation).
 
-use base64::Engine as _;
-use base64::prelude::BASE64_STANDARD;
-use http::HeaderMap;
 use http::header::ACCEPT;
+use http::{HeaderMap, HeaderName};
 use tollgate_types::TraceContext;
 
 use super::super::Request;
 use super::super::params::{self, Params};
+use crate::encoded;
 use crate::jsonrpc::RpcError;
+use crate::parameters::Repeated;
 use crate::server::Revision;
 
 const PROTOCOL_VERSION: &str = "mcp-protocol-version";
@@ -100,19 +100,18 @@ fn check_name(headers: &HeaderMap, member: &str, name: &str) -> Result<(), RpcEr
     let Ok(Some(said)) = one(headers, "mcp-name") else {
         return Err(RpcError::header_mismatch("`Mcp-Name` must be there once, in visible ASCII"));
     };
-    match decoded(said) {
+    match encoded::text(said) {
         Some(said) if said == name => Ok(()),
         Some(_) => Err(RpcError::header_mismatch(format_args!("`Mcp-Name` is not `params.{member}`"))),
         None => Err(RpcError::header_mismatch("`Mcp-Name` does not decode")),
     }
 }
 
-/// The value that `=?base64?…?=` stands for; other text stands for itself. None for what does not decode.
-fn decoded(said: &str) -> Option<String> {
-    match said.strip_prefix("=?base64?").and_then(|rest| rest.strip_suffix("?=")) {
-        Some(encoded) => String::from_utf8(BASE64_STANDARD.decode(encoded).ok()?).ok(),
-        None => Some(said.to_owned()),
-    }
+/// The parameters that a request repeats.
+pub(super) fn repeated(headers: &HeaderMap) -> Repeated {
+    let names = headers.keys().filter_map(|key| Some((key, key.as_str().strip_prefix("mcp-param-")?)));
+    let said = |key: &HeaderName| one(headers, key.as_str()).ok().flatten().and_then(encoded::text);
+    names.map(|(key, name)| (name.to_owned(), said(key))).collect()
 }
 
 /// Whether the answer goes out as a stream: where progress is asked for and can be read, or nothing else can be.

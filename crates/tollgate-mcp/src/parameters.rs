@@ -1,18 +1,19 @@
 //! Parameters that a tool wants repeated as headers (MCP 2026-07-28, Streamable HTTP: custom headers from tool parameters):
 //! which those are, by the tool's schema, and their values in one call.
 
-use serde_json::Value;
+use std::collections::BTreeMap;
 
-use super::encoded;
+use serde_json::{Number, Value};
+use tollgate_types::HEADER_KEYWORD as KEYWORD;
 
-/// The annotation in the schema of a property.
-const KEYWORD: &str = "x-mcp-header";
+use crate::encoded;
+
 /// Parameters of one tool that are repeated.
 const MIRRORED_MAX: usize = 64;
 
 /// A parameter that is repeated as a header.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Mirrored {
+pub(crate) struct Mirrored {
     /// The header's name after `Mcp-Param-`.
     name: String,
     /// The properties that lead to it.
@@ -23,7 +24,7 @@ pub(super) struct Mirrored {
 ///
 /// # Errors
 /// When an annotation is none that may be: the tool must then not be used.
-pub(super) fn declared(schema: &Value) -> Result<Vec<Mirrored>, String> {
+pub(crate) fn declared(schema: &Value) -> Result<Vec<Mirrored>, String> {
     let mut found = Vec::new();
     walk(schema, Some(Vec::new()), &mut found)?;
     if found.len() > MIRRORED_MAX {
@@ -90,23 +91,53 @@ fn mirrored(
     Ok(Mirrored { name: name.to_owned(), path })
 }
 
+/// What the headers of a request repeat: by their names after `Mcp-Param-`, in lower case. Nothing of what is there twice or
+/// does not decode.
+pub(crate) type Repeated = BTreeMap<String, Option<String>>;
+
 /// The headers of one call. What is not there, or null, has none.
-pub(super) fn headers(mirrored: &[Mirrored], arguments: &Value) -> Vec<(String, String)> {
-    let value = |mirrored: &Mirrored| {
-        let found = mirrored.path.iter().try_fold(arguments, |value, name| value.get(name))?;
-        let text = match found {
-            Value::String(text) => encoded::value(text),
-            Value::Bool(is) => is.to_string(),
-            Value::Number(number) => match number.as_f64() {
-                // `42.0` is an integer to a schema, and is written as one.
-                Some(float) if number.is_f64() && float.fract() == 0.0 => format!("{float:.0}"),
-                _ => number.to_string(),
-            },
-            Value::Null | Value::Array(_) | Value::Object(_) => return None,
-        };
-        Some((format!("Mcp-Param-{}", mirrored.name), text))
-    };
-    mirrored.iter().filter_map(value).collect()
+pub(crate) fn headers(mirrored: &[Mirrored], arguments: &Value) -> Vec<(String, String)> {
+    let header = |one: &Mirrored| Some((format!("Mcp-Param-{}", one.name), encoded::value(&one.text(arguments)?)));
+    mirrored.iter().filter_map(header).collect()
+}
+
+/// What headers say otherwise than the arguments. Headers that the schema does not know are left.
+pub(crate) fn misfit(mirrored: &[Mirrored], arguments: &Value, repeated: &Repeated) -> Option<String> {
+    mirrored.iter().find_map(|one| {
+        let (name, text) = (&one.name, one.text(arguments));
+        match (repeated.get(&name.to_ascii_lowercase()), text) {
+            (None, None) => None,
+            (None, Some(_)) => Some(format!("`Mcp-Param-{name}` is missing")),
+            (Some(None), _) => Some(format!("`Mcp-Param-{name}` must be there once, in visible ASCII, and decode")),
+            (Some(Some(said)), Some(text)) if *said == text || number(said).is_some_and(|said| said == text) => None,
+            (Some(Some(_)), _) => Some(format!("`Mcp-Param-{name}` is not `{}` of the arguments", one.path.join("."))),
+        }
+    })
+}
+
+/// A number as it is written here.
+fn number(said: &str) -> Option<String> {
+    said.parse().ok().map(|number| written(&number))
+}
+
+/// `42.0` is an integer to a schema, and is written as one.
+fn written(number: &Number) -> String {
+    match number.as_f64() {
+        Some(float) if number.is_f64() && float.fract() == 0.0 => format!("{float:.0}"),
+        _ => number.to_string(),
+    }
+}
+
+impl Mirrored {
+    /// Its value in these arguments as a text. What is not there, or null, has none.
+    fn text(&self, arguments: &Value) -> Option<String> {
+        match self.path.iter().try_fold(arguments, |value, name| value.get(name))? {
+            Value::String(text) => Some(text.clone()),
+            Value::Bool(is) => Some(is.to_string()),
+            Value::Number(number) => Some(written(number)),
+            Value::Null | Value::Array(_) | Value::Object(_) => None,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -171,5 +202,43 @@ mod tests {
                 expected.into_iter().map(|(name, value)| (format!("Mcp-Param-{name}"), value.to_owned())).collect();
             assert_eq!(headers, expected, "{arguments}");
         }
+    }
+
+    #[test]
+    fn headers_say_what_the_arguments_say() {
+        let schema = json!({"properties": {
+            "region": {"type": "string", KEYWORD: "Region"},
+            "page": {"type": "object", "properties": {"size": {"type": "integer", KEYWORD: "Size"}}},
+            "all": {"type": "boolean", KEYWORD: "All"},
+        }});
+        let mirrored = declared(&schema).unwrap();
+        let said = |pairs: &[(&str, Option<&str>)]| -> Repeated {
+            pairs.iter().map(|(name, text)| ((*name).to_owned(), text.map(str::to_owned))).collect()
+        };
+        for (arguments, headers, misfit_said) in [
+            (json!({"region": "上海"}), said(&[("region", Some("上海"))]), None),
+            (json!({"region": null}), said(&[]), None),
+            (json!({"page": {"size": 42.0}, "all": true}), said(&[("size", Some("42")), ("all", Some("true"))]), None),
+            (json!({"page": {"size": 42}}), said(&[("size", Some("42.0"))]), None),
+            (json!({}), said(&[("other", Some("x"))]), None),
+            (json!({"region": "eu"}), said(&[]), Some("`Mcp-Param-Region` is missing")),
+            (json!({"region": "eu"}), said(&[("region", None)]), Some("must be there once")),
+            (json!({"region": "eu"}), said(&[("region", Some("EU"))]), Some("is not `region` of the arguments")),
+            (json!({}), said(&[("region", Some("eu"))]), Some("is not `region`")),
+            (json!({"page": {"size": 42}}), said(&[("size", Some("43"))]), Some("is not `page.size`")),
+            (json!({"all": true}), said(&[("all", Some("True"))]), Some("is not `all`")),
+        ] {
+            let found = misfit(&mirrored, &arguments, &headers);
+            let is_so = match (&found, misfit_said) {
+                (Some(found), Some(part)) => found.contains(part),
+                (found, part) => found.is_none() && part.is_none(),
+            };
+            assert!(is_so, "{arguments} {headers:?}: {found:?}");
+        }
+        let back: Repeated = headers(&mirrored, &json!({"region": " 上海", "page": {"size": 1e3}, "all": false}))
+            .into_iter()
+            .map(|(name, value)| (name.replace("Mcp-Param-", "").to_lowercase(), encoded::text(&value)))
+            .collect();
+        assert_eq!(misfit(&mirrored, &json!({"region": " 上海", "page": {"size": 1000}, "all": false}), &back), None);
     }
 }

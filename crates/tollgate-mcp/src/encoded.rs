@@ -5,12 +5,20 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 
 /// The text as a header's value.
-pub(super) fn value(text: &str) -> String {
+pub(crate) fn value(text: &str) -> String {
     let is_plain = text.bytes().all(|byte| matches!(byte, b' '..=b'~')) && text.trim() == text;
     if is_plain && !text.starts_with("=?") {
         return text.to_owned();
     }
     format!("=?base64?{}?=", BASE64_STANDARD.encode(text))
+}
+
+/// The text that a header's value stands for. None for what does not decode.
+pub(crate) fn text(value: &str) -> Option<String> {
+    match value.strip_prefix("=?base64?").and_then(|rest| rest.strip_suffix("?=")) {
+        Some(encoded) => String::from_utf8(BASE64_STANDARD.decode(encoded).ok()?).ok(),
+        None => Some(value.to_owned()),
+    }
 }
 
 #[cfg(test)]
@@ -28,6 +36,7 @@ mod tests {
             ("=?base64?YQ==?=", "=?base64?PT9iYXNlNjQ/WVE9PT89?="),
         ] {
             assert_eq!(value(name), header);
+            assert_eq!(text(header).as_deref(), Some(name));
         }
     }
 }
