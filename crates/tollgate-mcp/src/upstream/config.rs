@@ -118,6 +118,11 @@ impl Default for Asks {
 }
 
 impl Asks {
+    /// Whether it may ask at all.
+    pub(super) fn is_something(self) -> bool {
+        self.elicitation || self.sampling || self.roots
+    }
+
     pub(super) fn permits(self, kind: ClientCapability) -> bool {
         match kind {
             ClientCapability::Elicitation => self.elicitation,
