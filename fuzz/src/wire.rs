@@ -1,6 +1,6 @@
 //! What models send: streams in any pieces.
 
-use tollgate_wire::{Dialect, Names, Sse, Stream};
+use tollgate_wire::{Dialect, Event, Names, Sse, Stream};
 
 /// The first byte is left over, the second says where the stream is cut in two.
 pub fn wire(data: &[u8]) {
@@ -10,8 +10,8 @@ pub fn wire(data: &[u8]) {
 
 fn events(pieces: &[&[u8]]) -> (Vec<Vec<u8>>, bool) {
     let (mut sse, mut events) = (Sse::default(), Vec::new());
-    let mut take = |data: &[u8]| {
-        events.push(data.to_vec());
+    let mut take = |event: Event<'_>| {
+        events.push(event.data.to_vec());
         Ok(())
     };
     let is_right = pieces.iter().all(|piece| sse.push(piece, &mut take).is_ok());

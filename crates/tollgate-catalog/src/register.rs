@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use thiserror::Error;
 use tollgate_types::limits::{IDEMPOTENCY_TTL_MS_MAX, IDEMPOTENCY_TTL_MS_MIN};
-use tollgate_types::{CallKind, Pin, SourceKind, ToolDefinition, Undo, limits};
+use tollgate_types::{CallKind, Pin, SourceKind, SurfaceLimits, ToolDefinition, Undo, limits};
 
 use crate::schema::{Schema, SchemaError};
 use crate::template::UriTemplate;
@@ -279,7 +279,22 @@ fn check_limits(definition: &ToolDefinition) -> Result<(), RegisterError> {
         ("idempotency.ttl_ms", definition.idempotency.ttl_ms, IDEMPOTENCY_TTL_MS_MIN, IDEMPOTENCY_TTL_MS_MAX),
         ("output.max_length", count(output.max_length), 1, count(limits::RESULT_BYTES_MAX)),
     ];
-    match ranges.into_iter().find(|(_, value, min, max)| value < min || value > max) {
+    // Nothing may be shown of a result by no limit at all.
+    let surfaces = output.surfaces.values().flat_map(|limits| {
+        let SurfaceLimits { max_length, max_tokens, max_bytes } = *limits;
+        [
+            ("output.surfaces.*.max_length", max_length),
+            ("output.surfaces.*.max_tokens", max_tokens),
+            ("output.surfaces.*.max_bytes", max_bytes),
+        ]
+    });
+    let own = [
+        ("output.max_tokens", output.max_tokens),
+        ("output.max_bytes", output.max_bytes),
+        ("output.max_items", output.max_items),
+    ];
+    let said = own.into_iter().chain(surfaces).filter_map(|(key, limit)| Some((key, count(limit?), 1, u64::MAX)));
+    match ranges.into_iter().chain(said).find(|(_, value, min, max)| value < min || value > max) {
         Some((key, value, min, max)) => {
             Err(RegisterError::Limits { name: definition.name.clone(), key, value, min, max })
         }

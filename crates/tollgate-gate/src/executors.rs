@@ -57,7 +57,7 @@ impl Executor {
             // The tool's own first: who waits for it holds no place that another tool could have.
             let own = self.turnstile.turn(caller).await;
             let source = match &self.source.places {
-                Some(places) => Some(places.take().await.ok()?),
+                Some(places) => Some(places.take(caller).await.ok()?),
                 None => None,
             };
             Some(Place { _own: Some(own), _source: source })

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use serde_json::Value;
 use tollgate_policy::{Heard, Origins};
-use tollgate_types::{Caller, Content, Permission, Said, ToolDefinition, ToolError, ToolOutput};
+use tollgate_types::{Caller, Content, Permission, Said, SourceKind, ToolDefinition, ToolError, ToolOutput};
 
 use crate::meta::READ_RESULT;
 
@@ -53,6 +53,13 @@ pub(crate) enum Keep {
     Fact,
 }
 
+/// Whether a result may say what others wrote. Of an HTTP tool the operator may say that its server is the house's own.
+pub(crate) fn is_outside(tool: &ToolDefinition) -> bool {
+    let is_open = tool.annotations.open_world.unwrap_or(tool.source.kind == SourceKind::Http);
+    // What was kept of an earlier result may be from outside too.
+    is_open || tool.permission >= Permission::Network || tool.name == READ_RESULT
+}
+
 impl Memory {
     /// A tool has answered the caller.
     pub(crate) fn answered(
@@ -63,10 +70,7 @@ impl Memory {
         answer: &Result<ToolOutput, ToolError>,
         keep: Keep,
     ) {
-        // What was kept of an earlier result may be from outside too.
-        let is_outside = tool.annotations.open_world == Some(true)
-            || tool.permission >= Permission::Network
-            || tool.name == READ_RESULT;
+        let is_outside = is_outside(tool);
         let heard = (keep == Keep::Texts).then(|| heard(answer, (!is_outside).then_some(arguments)));
         let mut sessions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let key = Self::key(caller);

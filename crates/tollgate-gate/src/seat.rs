@@ -3,7 +3,6 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::OwnedSemaphorePermit;
 use tollgate_types::{Caller, ToolError};
 
 use crate::executors::Executor;
@@ -13,7 +12,7 @@ use crate::turnstile::Turn;
 #[derive(Debug, Default)]
 pub(crate) struct Place {
     pub(crate) _own: Option<Turn>,
-    pub(crate) _source: Option<OwnedSemaphorePermit>,
+    pub(crate) _source: Option<Turn>,
 }
 
 /// Where one call sits.

@@ -25,6 +25,9 @@ use crate::body;
 use crate::entrance::Holder;
 use crate::problem::Problem;
 
+/// What is said of a call that was cut off.
+const WENT_DOWN: &str = "the server went down while the call ran: it may have happened in part; the ledger has it";
+
 pub(crate) use approvals::{answer, approval, approvals, approve, reject};
 pub(crate) use audit::{audit, events};
 pub(crate) use servers::servers;
@@ -61,7 +64,7 @@ pub(crate) async fn call(
     let call = app.door.call(&caller, call);
     let outcome = tokio::select! {
         outcome = app.tasks.track_future(call) => outcome,
-        () = app.cut.cancelled() => return Err(Problem::unavailable("the server went down")),
+        () = app.cut.cancelled() => return Err(Problem::unavailable(WENT_DOWN)),
     };
     Ok(Json(outcome))
 }

@@ -22,6 +22,8 @@ use crate::keys::{self, KeyError};
 use crate::limits::{HEAD_BYTES_MAX, HEAD_TIMEOUT, connections_max};
 
 /// After an accept failed, as with too many open files.
+/// How long those whose calls were cut off may take to hear of it.
+const LAST_WORDS: Duration = Duration::from_secs(2);
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Why the server does not serve.
@@ -77,11 +79,15 @@ impl Bound {
         let service = router(house, self.address, options);
         let mut connections = JoinSet::new();
         accept(self.listener, service.router.clone(), &mut connections, &stop).await;
-        let closing = async {
+        let closing = async |connections: &mut JoinSet<()>| {
             while connections.join_next().await.is_some() {}
             service.ended().await;
         };
-        let _ = timeout(drain, closing).await;
+        if timeout(drain, closing(&mut connections)).await.is_err() {
+            // Who still waits is told so.
+            service.app.cut.cancel();
+            let _ = timeout(LAST_WORDS, closing(&mut connections)).await;
+        }
         connections.shutdown().await;
         service.drain(Duration::ZERO).await;
         house.gate().drain().await;

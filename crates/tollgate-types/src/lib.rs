@@ -61,7 +61,7 @@ pub use resilience::{
 pub use schema::{input_schema, output_schema};
 pub use secret::Secret;
 pub use task::{KeptTask, TaskShelf, TaskSupport};
-pub use text::{Flaw, Language, Made, Parameters, Text, alternatives, meant};
+pub use text::{Flaw, Language, MAY_HAVE_HAPPENED, Made, Parameters, Text, alternatives, meant};
 pub use text_input::{Grammar, GrammarSyntax, TextInput};
 pub use tool::{
     Annotations, Concurrency, Dialect, Execution, HEADER_KEYWORD, Security, Source, SourceKind, ToolDefinition,

@@ -86,6 +86,7 @@ macro_rules! rules {
 rules! {
     EmptyArguments "empty_arguments" Lossless "Nothing, or `null`, is an object without members.",
     ObjectArguments "object_arguments" Lossless "An object where the wire wants its text.",
+    JoinedArguments "joined_arguments" Off "Several objects in one call, each of which is a call.",
     DoubleEncoded "double_encoded" Lossless "An object within one JSON string, once.",
     CodeFence "code_fence" Lossless "An object within a Markdown code fence that is the whole text.",
     ControlCharsEscaped "control_chars_escaped" Lossless "Line breaks and tabs within a string as they are.",

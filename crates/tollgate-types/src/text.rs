@@ -11,6 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use flaw::Flaw;
+pub use next::MAY_HAVE_HAPPENED;
 pub use table::Text;
 
 use crate::{ErrorObject, Violation};
@@ -160,6 +161,8 @@ impl ErrorObject {
             (Language::Zh, None) => {
                 self.details.iter_mut().for_each(|detail| detail.put_in(language));
                 self.message = format!("{}：{}", next::lead(self.error), self.message);
+                let given = self.hint.as_deref().and_then(next::given);
+                self.hint = given.map(str::to_owned).or(self.hint.take());
             }
         }
         if self.hint.is_none() {

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use tollgate_types::{Code, ErrorObject, Repair, limits};
 
 use crate::lower::Names;
+use crate::repair;
 use crate::turn::{Finish, ModelCall};
 
 /// Calls that are held of one turn before the reply counts as broken. The loop answers fewer.
@@ -41,10 +42,20 @@ pub(crate) struct Draft {
     pub(crate) broken: Option<&'static str>,
 }
 
+const AGAIN: &str = "it says again what another call of its id says, which counts once";
+
 /// The calls, in their order.
 pub(crate) fn seal(drafts: Vec<Draft>, names: &Names, finish: &Finish, notes: &mut Notes) -> Vec<ModelCall> {
     let mut calls = Vec::with_capacity(drafts.len());
     for mut draft in drafts {
+        let is_again = |earlier: &ModelCall| {
+            let is_same_id = !draft.wire_id.is_empty() && earlier.wire_id == draft.wire_id;
+            is_same_id && repair::is_same(&earlier.arguments, &draft.arguments)
+        };
+        if draft.broken.is_none() && calls.iter().any(is_again) {
+            notes.add("repeated_call_refused");
+            draft.broken = Some(AGAIN);
+        }
         let (name, code) = names.resolve(&draft.name);
         if let Some(code) = code {
             notes.add(code);

@@ -33,5 +33,5 @@ pub use received::{Offered, Received, TEXT_PROPERTY, read_request};
 pub use repair::{JsonFault, Parsed};
 pub use reply::{Heading, write_reply};
 pub use request::{EmptyContent, Quirks, Request, ToolChoice};
-pub use stream::{Sse, Stream, read_reply};
+pub use stream::{Event, Sse, Stream, read_reply};
 pub use turn::{Finish, HostedCall, Kept, ModelCall, Part, Turn, Usage};

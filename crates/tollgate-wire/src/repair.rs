@@ -95,6 +95,12 @@ pub fn arguments(text: &str, level: RepairLevel) -> Result<Parsed, JsonFault> {
     }
 }
 
+/// Whether two texts of arguments say the same.
+pub(crate) fn is_same(one: &str, other: &str) -> bool {
+    one.trim_ascii() == other.trim_ascii()
+        || matches!((strict(one), strict(other)), (Ok(one), Ok(other)) if one == other)
+}
+
 /// The parts of a text that is nothing but two or more different JSON objects in a row: parallel calls that a server
 /// ran together. Equal objects are one call said twice or two calls; that cannot be known, so they are not split.
 pub(crate) fn objects(text: &str) -> Option<Vec<&str>> {

@@ -14,7 +14,7 @@ use crate::fault::{FAULT_CHARS_MAX, WireFault};
 use crate::lower::Names;
 use crate::turn::Turn;
 
-pub use sse::Sse;
+pub use sse::{Event, Sse};
 
 /// Puts the turn of one dialect together.
 pub(crate) trait Assemble: fmt::Debug + Send {
@@ -95,9 +95,10 @@ impl Stream {
     /// When an event cannot be read, reports an error, or a limit is passed.
     pub fn push(&mut self, bytes: &[u8], on_text: &mut dyn FnMut(&str)) -> Result<(), WireFault> {
         let Self { sse, taken, events } = self;
-        sse.push(bytes, &mut |data| {
+        sse.push(bytes, &mut |event| {
             *events += 1;
-            taken.take(data, on_text)
+            taken.take(event.data, on_text)?;
+            if event.is_error { Err(WireFault::Server { message: words(event.data) }) } else { Ok(()) }
         })
     }
 
@@ -167,6 +168,36 @@ fn count(bytes: &mut usize, data: &[u8]) -> Result<(), WireFault> {
 
 fn text_of(bytes: &[u8]) -> Result<&str, WireFault> {
     std::str::from_utf8(bytes).map_err(|e| WireFault::malformed(e, &String::from_utf8_lossy(bytes)))
+}
+
+/// The words of an event that is an error by its name.
+fn words(data: &[u8]) -> String {
+    let text = String::from_utf8_lossy(data);
+    match serde_json::from_str::<&RawValue>(&text) {
+        Ok(json) => said_error(json.get()).unwrap_or_else(|| error_text(json)),
+        Err(_) => text.chars().take(FAULT_CHARS_MAX).collect(),
+    }
+}
+
+/// The words of an object that is an error, in one of the ways in which servers and gateways write what their protocol has no
+/// place for.
+pub(crate) fn said_error(json: &str) -> Option<String> {
+    let value: Value = serde_json::from_str(json).ok()?;
+    let is_word = |name: &str| value.get(name).is_some_and(|word| word == "error");
+    let is_code = |code: &Value| !code.is_null() && code != 0 && code != "0" && code != 200;
+    let has_code =
+        ["code", "error_code", "status", "status_code"].iter().any(|name| value.get(name).is_some_and(is_code));
+    let named = ["detail", "error_msg", "error_message", "errors", "err_msg"].iter().find_map(|name| value.get(name));
+    let base = value.get("base_resp").filter(|base| base.get("status_code").is_some_and(is_code));
+    let said = match (named, base, value.get("message")) {
+        (Some(said), _, _) if !said.is_null() => said,
+        (_, Some(base), _) => base.get("status_msg").unwrap_or(base),
+        (_, _, Some(said)) if has_code || is_word("object") || is_word("type") => said,
+        _ if is_word("object") || is_word("type") => &value,
+        _ => return None,
+    };
+    let text = said.as_str().map_or_else(|| said.to_string(), str::to_owned);
+    Some(text.chars().take(FAULT_CHARS_MAX).collect())
 }
 
 /// The words of an error object, however it is built.

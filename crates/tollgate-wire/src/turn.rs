@@ -133,13 +133,23 @@ pub enum Finish {
     Other(String),
 }
 
+/// Words of servers for a turn that is whole, beside those of [`Finish`].
+const WHOLE: [&str; 9] =
+    ["eos", "eos_token", "stop_sequence", "end_turn", "tool_use", "tool_call", "complete", "completed", "done"];
+
 impl Finish {
+    /// What a later word makes of an earlier one: a turn that was cut stays so.
+    pub(crate) fn then(earlier: Option<Self>, later: Self) -> Self {
+        earlier.filter(Self::is_cut).unwrap_or(later)
+    }
+
     /// Whether the turn is not whole, so that nothing in it may run.
     pub fn is_cut(&self) -> bool {
         match self {
             Self::Stop | Self::ToolCalls | Self::Paused => false,
             Self::Length | Self::ContentFilter => true,
-            Self::Other(word) => matches!(word.as_str(), "error" | "incomplete"),
+            // What nobody knows may be a fault: then nothing says that the calls are whole.
+            Self::Other(word) => !WHOLE.iter().any(|known| word.eq_ignore_ascii_case(known)),
         }
     }
 
@@ -158,10 +168,10 @@ impl Finish {
 
 impl From<String> for Finish {
     fn from(word: String) -> Self {
-        match word.as_str() {
+        match word.to_ascii_lowercase().as_str() {
             "stop" => Self::Stop,
             "tool_calls" | "function_call" => Self::ToolCalls,
-            "length" | "max_tokens" | "MAX_TOKENS" => Self::Length,
+            "length" | "max_tokens" => Self::Length,
             "content_filter" => Self::ContentFilter,
             "pause_turn" => Self::Paused,
             _ => Self::Other(word),

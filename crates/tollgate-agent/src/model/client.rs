@@ -203,7 +203,12 @@ impl ModelClient {
                 Ok(Ok(true)) => {}
                 Ok(Ok(false)) => break,
                 // Some servers neither say `[DONE]` nor hang up properly after the last chunk.
-                Ok(Err(_)) | Err(_) if stream.is_complete() => break,
+                Ok(Err(ModelError::Closed { .. } | ModelError::TimedOut { .. } | ModelError::Unreachable { .. }))
+                | Err(_)
+                    if stream.is_complete() =>
+                {
+                    break;
+                }
                 Ok(Err(error)) => return Err(error),
                 Err(_) => {
                     return Err(ModelError::TimedOut { origin: self.origin.to_string(), ms: ms(patience) });

@@ -1,9 +1,12 @@
 //! `tollgate serve`: the tools over HTTP, or for one MCP client on standard input and output.
 
-use std::io::IsTerminal;
+use std::io::{self, IsTerminal};
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
+use tokio::io::{AsyncRead, ReadBuf};
 use tollgate::config::Loaded;
 use tollgate::mcp::{ServerInfo, Session as McpSession, serve_stdio};
 use tollgate::{CancellationToken, Door, Selection, Surface, Tollgate, View, uuid_v7};
@@ -81,13 +84,40 @@ async fn stdio(global: &Global, args: &ServeArgs) -> Result<u8, Failure> {
         );
     }
     let session = McpSession::new(info()).with_tasks(house.tasks());
+    let stop = CancellationToken::new();
+    let input = Until { input: tokio::io::stdin(), stop: Some(Box::pin(stop.clone().cancelled_owned())) };
+    let patience = async {
+        stopped().await;
+        // What is under way is answered, as if the client had closed its end.
+        stop.cancel();
+        tokio::time::sleep(house.patience()).await;
+    };
     let served = tokio::select! {
-        served = serve_stdio(door, caller, session, tokio::io::stdin(), tokio::io::stdout()) => served,
-        () = stopped() => Ok(()),
+        served = serve_stdio(door, caller, session, input, tokio::io::stdout()) => served,
+        () = patience => Ok(()),
         () = beside(global, &house) => Ok(()),
     };
     house.stop().await;
     served.map(|()| 0).map_err(|error| Failure::internal(error.to_string()))
+}
+
+/// An input that ends when it is told to.
+struct Until<R> {
+    input: R,
+    /// Gone once it has come.
+    stop: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+}
+
+impl<R: AsyncRead + Unpin> AsyncRead for Until<R> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        if self.stop.as_mut().is_some_and(|stop| stop.as_mut().poll(cx).is_ready()) {
+            self.stop = None;
+        }
+        match self.stop {
+            Some(_) => Pin::new(&mut self.input).poll_read(cx, buffer),
+            None => Poll::Ready(Ok(())),
+        }
+    }
 }
 
 /// What goes on as long as somebody is served, and never ends.

@@ -1,15 +1,15 @@
 //! A bulkhead: so many calls of a source run at once, so many more wait, and the next is refused at once. One slow source
-//! must not hold every place of the house.
+//! must not hold every place of the house, and one caller not every place of a source.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use crate::turnstile::{Turn, Turnstile};
 
 /// The places of one source.
 #[derive(Debug)]
 pub(crate) struct Places {
-    free: Arc<Semaphore>,
+    free: Arc<Turnstile>,
     waiting: AtomicU32,
     waiting_max: u32,
 }
@@ -20,18 +20,17 @@ pub(crate) struct Full;
 
 impl Places {
     pub(crate) fn new(running_max: u32, waiting_max: u32) -> Self {
-        let permits = usize::try_from(running_max).unwrap_or(Semaphore::MAX_PERMITS).clamp(1, Semaphore::MAX_PERMITS);
-        Self { free: Arc::new(Semaphore::new(permits)), waiting: AtomicU32::new(0), waiting_max }
+        let places = usize::try_from(running_max).unwrap_or(usize::MAX).max(1);
+        Self { free: Turnstile::new(places), waiting: AtomicU32::new(0), waiting_max }
     }
 
-    /// Waits for a place, which is given back when it is dropped.
-    pub(crate) async fn take(&self) -> Result<OwnedSemaphorePermit, Full> {
-        if let Ok(place) = Arc::clone(&self.free).try_acquire_owned() {
+    /// Waits for a place, which is given back when it is dropped. Callers take turns.
+    pub(crate) async fn take(&self, caller: &str) -> Result<Turn, Full> {
+        if let Some(place) = self.free.now() {
             return Ok(place);
         }
         let _waiting = Waiting::new(self)?;
-        // INVARIANT: the semaphore is never closed.
-        Arc::clone(&self.free).acquire_owned().await.map_err(|_| Full)
+        Ok(self.free.turn(caller).await)
     }
 
     pub(crate) fn waiting(&self) -> u32 {
@@ -65,13 +64,13 @@ mod tests {
     #[test]
     fn one_too_many_is_refused_at_once_and_who_gives_up_leaves_room() {
         let places = Places::new(1, 1);
-        let held = places.take().now_or_never().unwrap().unwrap();
-        let mut second = Box::pin(places.take());
+        let held = places.take("ann").now_or_never().unwrap().unwrap();
+        let mut second = Box::pin(places.take("ann"));
         assert!(second.as_mut().now_or_never().is_none());
-        assert_eq!(places.take().now_or_never().unwrap().unwrap_err(), Full);
+        assert!(places.take("ann").now_or_never().unwrap().is_err_and(|full| full == Full));
         drop(second);
         assert_eq!(places.waiting(), 0);
-        let mut third = Box::pin(places.take());
+        let mut third = Box::pin(places.take("ann"));
         assert!(third.as_mut().now_or_never().is_none());
         drop(held);
         assert!(third.now_or_never().unwrap().is_ok());

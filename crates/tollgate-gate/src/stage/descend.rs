@@ -10,7 +10,7 @@ use tollgate_types::{
 };
 
 use super::approve::Cleared;
-use super::run::Time;
+use super::run::{Time, halved};
 use super::{Stop, admit, intervene, presentable, replay, shape};
 use crate::gate::Trip;
 use crate::nested::Nested;
@@ -20,13 +20,20 @@ use crate::resilience::mapping;
 use crate::resilience::source::count;
 
 /// How a failed call ends.
-pub(super) async fn descend(trip: Trip<'_>, cleared: &Cleared, time: Time<'_>, error: ToolError) -> Stop {
+pub(super) async fn descend(
+    trip: Trip<'_>,
+    cleared: &Cleared,
+    time: Time<'_>,
+    error: ToolError,
+    may_have_happened: bool,
+) -> Stop {
     if error.nothing_happened {
         trip.attempt.nothing_happened();
     }
     let steps = cleared.executor().ladder.steps(&Failure::of(&error));
     let asks_human = steps.asks_human();
-    let mut told = presentable(trip.gate.inner(), error.clone().into());
+    let said = if may_have_happened { halved(error.clone()) } else { error.clone() };
+    let mut told = presentable(trip.gate.inner(), said.into());
     if let Some(fallback) = steps.fallback
         && is_safe(trip, cleared, fallback, &error)
         && !trip.cancellation.is_cancelled()
@@ -87,7 +94,7 @@ async fn instead(
         }
     }
     count(&cleared.executor().source.counts.fallbacks);
-    let outcome = asked(trip, time, fallback, arguments).await;
+    let (outcome, is_late) = asked(trip, time, fallback, arguments).await;
     let has_acted = !reads(trip, fallback) && !matches!(outcome.status(), Status::Refused | Status::Waiting);
     trip.attempt.fell_back(outcome.attempt.clone(), has_acted);
     if has_acted {
@@ -112,7 +119,10 @@ async fn instead(
         End::Unknown(error) => Ok(Stop::Ended(Box::new(End::Unknown(error)))),
         End::Refused(error) | End::Failed(error) | End::Waiting(_, error) => {
             let hint = error.hint.map(|hint| format!(" ({hint})")).unwrap_or_default();
-            let mut both = also(format!("{}: {}{hint}", error.error, error.message));
+            let mut both = also(match is_late {
+                true => "the time for both was up before it ended".to_owned(),
+                false => format!("{}: {}{hint}", error.error, error.message),
+            });
             both.retryable &= error.retryable || !has_acted;
             both.outside |= error.outside;
             Err(both)
@@ -129,8 +139,9 @@ async fn stands_in(trip: Trip<'_>, outcome: &Outcome) {
     }
 }
 
-/// The other call, for the same caller in the same conversation. It ends with this one.
-async fn asked(trip: Trip<'_>, time: Time<'_>, fallback: &Fallback, arguments: serde_json::Value) -> Outcome {
+/// The other call, for the same caller in the same conversation. It ends with this one. And whether it was ended because the
+/// time was up.
+async fn asked(trip: Trip<'_>, time: Time<'_>, fallback: &Fallback, arguments: serde_json::Value) -> (Outcome, bool) {
     let mut call = Call::tool(&fallback.tool, arguments);
     call.idempotency_key.clone_from(&trip.call.idempotency_key);
     call.progress = trip.call.progress.clone();
@@ -141,10 +152,10 @@ async fn asked(trip: Trip<'_>, time: Time<'_>, fallback: &Fallback, arguments: s
     let mut asking = std::pin::pin!(door.enter(&trip.attempt.caller, call, stop.clone()));
     tokio::select! {
         biased;
-        outcome = &mut asking => return outcome,
+        outcome = &mut asking => return (outcome, false),
         () = over(time.left()) => stop.cancel(),
     }
-    asking.await
+    (asking.await, true)
 }
 
 async fn over(left: Option<Duration>) {

@@ -28,7 +28,7 @@ pub(crate) async fn recall(trip: Trip<'_>, valid: &Valid) -> Result<Option<CallR
             Ok(None)
         }
         Some(Claim::Rejected(question)) => Err(approve::rejected(trip, &question)),
-        Some(Claim::Pending(question) | Claim::Asked(question)) => Err(waiting(trip, &question, None)),
+        Some(Claim::Pending(question) | Claim::Asked(question)) => Err(waiting(trip, &question)),
     }
 }
 
@@ -38,15 +38,15 @@ pub(crate) async fn ask(trip: Trip<'_>, valid: &Valid, told: ErrorObject) -> Sto
     let (retries, fallback) = trip.attempt.tried();
     let tried = json!({
         "code": told.error, "tool_code": told.tool_code, "message": told.message, "hint": told.hint,
-        "retries": retries, "fallback": fallback,
+        "retries": retries, "fallback": fallback, "outside": told.outside,
     });
     let definition = &valid.entry().definition;
     let wanted = Intervention { tried, expects: definition.output_schema.clone() };
     let question = approve::question_for(trip, valid, told.message.clone(), Some(wanted));
     match gate.store.claim(question, gate.clock.now()).await {
         Ok(Claim::Asked(question) | Claim::Pending(question) | Claim::Approved(question)) => {
-            trip.attempt.gave_up(told.clone());
-            waiting(trip, &question, Some(told))
+            trip.attempt.gave_up(told);
+            waiting(trip, &question)
         }
         Ok(Claim::Rejected(question)) => approve::rejected(trip, &question),
         // Without a human the failure stands as it is.
@@ -91,14 +91,15 @@ fn output(value: Value) -> ToolOutput {
     }
 }
 
-fn waiting(trip: Trip<'_>, question: &Approval, told: Option<ErrorObject>) -> Stop {
+fn waiting(trip: Trip<'_>, question: &Approval) -> Stop {
     trip.attempt.under(&question.id);
     let id = &question.id;
     let waiting = Waiting { kind: WaitingKind::Intervention, id: id.clone(), expires: question.expires.to_string() };
     let mut error = Text::InterventionRequired.error(&[("reason", &question.reason), ("id", id)]);
-    if let Some(told) = told {
-        error.tool_code = told.tool_code;
-        error.details = told.details;
+    if let Some(tried) = &question.tried {
+        error.tool_code = tried["tool_code"].as_str().map(str::to_owned);
+        // The reason is what the failed tool said.
+        error.outside = tried["outside"] == true;
     }
     Stop::Waiting(Box::new((waiting, error)))
 }

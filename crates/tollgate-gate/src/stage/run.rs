@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tokio::sync::Notify;
-use tollgate_types::{Code, Content, Cx, HandedKey, SourceKind, ToolDefinition, ToolError, ToolOutput, limits};
+use tollgate_types::{
+    Code, Content, Cx, HandedKey, MAY_HAVE_HAPPENED, SourceKind, ToolDefinition, ToolError, ToolOutput, limits,
+};
 
 use super::approve::{Cleared, Yes};
 use super::{Stop, budget, cancelled, descend, ledger_unavailable, replay, shape, store_unavailable, undo};
@@ -45,6 +47,7 @@ pub(crate) const GRACE: Duration = Duration::from_millis(limits::PROGRAM_GRACE_M
 pub(crate) async fn run(trip: Trip<'_>, cleared: Cleared) -> Result<Ran, Stop> {
     let executor = Arc::clone(cleared.executor());
     let mut time = Time::of(trip, &cleared.entry().definition);
+    let mut may_have_happened = false;
     let ended = match executor.source.enter(&*trip.gate.inner().clock) {
         Err(wait) => Err(left_alone(&executor.source.name, wait)),
         Ok(pass) => {
@@ -56,7 +59,10 @@ pub(crate) async fn run(trip: Trip<'_>, cleared: Cleared) -> Result<Ran, Stop> {
                     let _seated = trip.patience.seat.sit(&executor, &trip.attempt.caller, place);
                     let handed = begin(trip, &cleared).await?;
                     executor.source.budget.pay_in();
-                    tries(Try { trip, cleared: &cleared, handed, time }, pass).await?
+                    let call = Try { trip, cleared: &cleared, handed, time };
+                    let ended = tries(&call, pass).await?;
+                    may_have_happened = ended.as_ref().is_err_and(|error| call.may_have_happened(error));
+                    ended
                 }
             }
         }
@@ -64,7 +70,7 @@ pub(crate) async fn run(trip: Trip<'_>, cleared: Cleared) -> Result<Ran, Stop> {
     match ended {
         Ok(output) => Ok(Ran { cleared, output }),
         // Its turn is over by now: what is called instead may ask the same source.
-        Err(error) => Err(descend::descend(trip, &cleared, time, error).await),
+        Err(error) => Err(descend::descend(trip, &cleared, time, error, may_have_happened).await),
     }
 }
 
@@ -159,6 +165,11 @@ impl Try<'_> {
         is_believed && error.code == Code::ToolError && error.retryable
     }
 
+    /// Whether nobody knows that nothing came of it, and doing it twice is not doing it once.
+    fn may_have_happened(&self, error: &ToolError) -> bool {
+        error.retryable && !error.nothing_happened && !self.is_repeatable() && !self.says_again(error)
+    }
+
     fn standing(&self, error: &ToolError, retries: u32) -> Standing {
         let mut chance = DefaultHasher::new();
         (self.trip.attempt.id.as_str(), retries).hash(&mut chance);
@@ -169,12 +180,12 @@ impl Try<'_> {
 }
 
 /// As many tries as the ladder, the time, the source and the asker allow.
-async fn tries(call: Try<'_>, mut pass: Pass<'_>) -> Result<Result<ToolOutput, ToolError>, Stop> {
+async fn tries(call: &Try<'_>, mut pass: Pass<'_>) -> Result<Result<ToolOutput, ToolError>, Stop> {
     let (trip, executor) = (call.trip, call.cleared.executor());
     let gate = trip.gate.inner();
     let mut retries = 0;
     loop {
-        let ended = once(&call).await;
+        let ended = once(call).await;
         gate.heard(&trip.attempt.caller, &call.cleared.entry().definition, call.cleared.arguments(), &ended);
         let ended = ended.and_then(|output| judged(trip, call.cleared, output));
         pass.ended(ended.as_ref().err());
@@ -279,11 +290,6 @@ fn shallow(output: ToolOutput) -> Result<ToolOutput, ToolError> {
 }
 
 /// A change that was broken off may have happened in part.
-fn halved(error: ToolError) -> ToolError {
-    let mut error = error.with_hint(MAY_HAVE_HAPPENED);
-    error.retryable = false;
-    error
+pub(super) fn halved(error: ToolError) -> ToolError {
+    ToolError { retryable: false, retry_after_ms: None, ..error.with_hint(MAY_HAVE_HAPPENED) }
 }
-
-/// What must be said of a change that did not end well.
-pub(crate) const MAY_HAVE_HAPPENED: &str = "it may have happened in part: check before asking again";

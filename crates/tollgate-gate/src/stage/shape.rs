@@ -9,15 +9,15 @@ use std::borrow::Cow;
 use serde_json::Value;
 use tollgate_shape::{Plan, described, embedded_text, framed, is_media, neutral, neutral_value, table, usage_of_json};
 use tollgate_types::{
-    CallKind, CallResult, Content, ErrorObject, Flaw, Mismatch, OutsideMark, Permission, Raw, Risk, Surface, Text,
-    ToolDefinition, ToolOutput, limits,
+    CallKind, CallResult, Content, ErrorObject, Flaw, Mismatch, OutsideMark, Raw, Risk, Surface, Text, ToolDefinition,
+    ToolOutput, limits,
 };
 
 use super::run::Ran;
 use super::validate::Valid;
 use super::{Stop, presentable};
 use crate::gate::{Inner, Trip};
-use crate::meta::READ_RESULT;
+use crate::memory::is_outside;
 pub(super) use failure::own_failure;
 use keep::keep;
 
@@ -144,7 +144,8 @@ fn size_bytes(output: &ToolOutput) -> usize {
             Content::Other(value) => usage_of_json(value).bytes,
         })
         .sum();
-    text + output.structured.as_ref().map_or(0, |value| usage_of_json(value).bytes)
+    // Most texts are their value, written.
+    text.max(output.structured.as_ref().map_or(0, |value| usage_of_json(value).bytes))
 }
 
 /// Injected secrets leave by no door, and others by none that the operator did not open to them.
@@ -191,14 +192,16 @@ fn is_json(output: &ToolOutput) -> bool {
     match (output.content.as_slice(), &output.structured) {
         ([Content::Text(text), rest @ ..], Some(value)) => {
             let has_more = rest.iter().any(|part| matches!(part, Content::Text(_)));
-            if has_more || usage_of_json(value).bytes != text.len() {
-                return false;
-            }
-            let written = value.to_string();
-            written == *text
+            let is_written = || usage_of_json(value).bytes == text.len() && value.to_string() == *text;
+            !has_more && (is_written() || read(text).is_some_and(|read| read == *value))
         }
         _ => false,
     }
+}
+
+/// The value that a text is, if it is more than a word or a number.
+fn read(text: &str) -> Option<Value> {
+    text.trim_start().starts_with(['{', '[']).then(|| serde_json::from_str(text).ok()).flatten()
 }
 
 /// Writes what is hidden as what it is, everywhere alike.
@@ -224,7 +227,7 @@ fn reshape(trip: Trip<'_>, plan: &Plan, definition: &ToolDefinition, output: Too
     let value = match (&structured, content.as_slice()) {
         (Some(value), _) if wants_value || is_json => Some(value.clone()),
         // JSON that came as text is a value too: it is cut at an item.
-        (None, [Content::Text(text)]) if text.trim_start().starts_with(['{', '[']) => serde_json::from_str(text).ok(),
+        (None, [Content::Text(text)]) => read(text),
         _ => None,
     };
     let Some(value) = value else { return View { content, structured, source: None } };
@@ -281,13 +284,6 @@ fn is_image(block: &Value) -> bool {
     text("type") == "image"
         && matches!(text("mimeType"), "image/png" | "image/jpeg" | "image/gif" | "image/webp")
         && (1..=limits::IMAGE_BASE64_BYTES_MAX).contains(&text("data").len())
-}
-
-/// Whether a result may say what others wrote: as taint sees it.
-fn is_outside(definition: &ToolDefinition) -> bool {
-    definition.annotations.open_world == Some(true)
-        || definition.permission >= Permission::Network
-        || definition.name == READ_RESULT
 }
 
 fn is_framed(definition: &ToolDefinition, surface: Surface) -> bool {

@@ -147,7 +147,9 @@ impl Link {
     /// Hears what a server says beside all answers, where that comes another way and it may say something there. Never returns.
     pub(super) async fn overhear(&self) {
         match &self.way {
-            Way::Http(link, _) if self.offers().changes || self.asks.is_something() => link.overhear(self.agreed()).await,
+            Way::Http(link, _) if self.offers().changes || self.asks.is_something() => {
+                link.overhear(self.agreed()).await
+            }
             Way::Http(..) | Way::Stdio(_) => std::future::pending().await,
         }
     }

@@ -32,7 +32,7 @@ pub(crate) async fn undo(
     let undo = app.gate.undo(&caller, &first, CancellationToken::new());
     let outcome = tokio::select! {
         outcome = app.tasks.track_future(undo) => outcome,
-        () = app.cut.cancelled() => return Err(Problem::unavailable("the server went down")),
+        () = app.cut.cancelled() => return Err(Problem::unavailable(super::WENT_DOWN)),
     };
     Ok(Json(outcome))
 }

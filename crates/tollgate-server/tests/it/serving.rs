@@ -54,7 +54,8 @@ async fn what_does_not_end_is_cancelled_and_recorded() {
         world.stop.cancel();
     };
     let (answer, ()) = tokio::join!(call, stopped);
-    assert!(answer.is_err() || answer.unwrap().status() == 503);
+    let (status, problem) = crate::world::read(answer.unwrap()).await;
+    assert!(status == 503 && problem.to_string().contains("went down while the call ran"), "{problem}");
     world.ended().await;
     assert_eq!(door.cancelled().len(), 1);
 }

@@ -31,6 +31,25 @@ pub(super) fn lead(code: Code) -> &'static str {
     }
 }
 
+/// What must be said of a change that did not end well.
+pub const MAY_HAVE_HAPPENED: &str = "it may have happened in part: check before asking again";
+
+/// Advice that executors give in these very words.
+const GIVEN: [(&str, &str); 7] = [
+    (MAY_HAVE_HAPPENED, "它可能已经部分执行：请先查明情况，再决定是否重试"),
+    ("ask again", "请再次调用"),
+    ("ask again later", "请稍后再试"),
+    ("ask it for less", "请减少请求的内容"),
+    ("the fault is the server's; ask again later", "错在服务器：请稍后再试"),
+    ("the server asks for fewer calls; ask again later", "服务器要求减少调用：请稍后再试"),
+    ("ask again in a while", "请过一会儿再试"),
+];
+
+/// Advice of an executor in Chinese, where it is known.
+pub(super) fn given(hint: &str) -> Option<&'static str> {
+    GIVEN.iter().find(|(en, _)| *en == hint).map(|(_, zh)| *zh)
+}
+
 /// What to do next.
 pub(super) fn step(code: Code, language: Language) -> &'static str {
     let (en, zh) = steps(code);

@@ -131,7 +131,7 @@ impl Assembler {
     fn stop(&mut self, reason: Option<&RawValue>, details: Option<&RawValue>) {
         match scalar_text(reason) {
             word if word.is_empty() => {}
-            word => self.finish = Some(finish(word.into_owned())),
+            word => self.finish = Some(Finish::then(self.finish.take(), finish(word.into_owned()))),
         }
         if self.finish == Some(Finish::ContentFilter) {
             self.notes.add("refusal");

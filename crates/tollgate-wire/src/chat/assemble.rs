@@ -10,7 +10,7 @@ use crate::calls::{CALLS_HELD_MAX, Draft, Notes, looks_like_a_call, seal, text_a
 use crate::fault::WireFault;
 use crate::lower::Names;
 use crate::repair::{self, Extent};
-use crate::stream::{Assemble, error_text};
+use crate::stream::{Assemble, error_text, said_error};
 use crate::turn::{Finish, Turn, Usage};
 
 /// Collects chunks into a turn.
@@ -38,6 +38,8 @@ struct Thought {
 #[derive(Debug, Default)]
 struct Building {
     index: i64,
+    /// Whether it came in pieces: a whole message may say it again.
+    in_pieces: bool,
     wire_id: String,
     name: String,
     /// What else came as its name before any argument did: more of the name, the whole of it, or another call.
@@ -71,27 +73,46 @@ impl Assembler {
         if let Some(usage) = chunk.usage {
             self.usage = serde_json::from_str(usage.get()).ok().and_then(|usage| Usage::of(&usage)).or(self.usage);
         }
-        if chunk.choices.is_none() && chunk.usage.is_none() {
-            self.notes.add("event_ignored");
+        if chunk.choices.is_none() {
+            if let Some(message) = said_error(json) {
+                return Err(WireFault::Server { message });
+            }
+            if chunk.usage.is_none() {
+                self.notes.add("event_ignored");
+            }
         }
-        for choice in chunk.choices.unwrap_or_default() {
-            if integer(choice.index).unwrap_or(0) != 0 {
+        for (place, choice) in chunk.choices.unwrap_or_default().into_iter().enumerate() {
+            if integer(choice.index).map_or(place != 0, |index| index != 0) {
                 self.notes.add("other_choice_ignored");
                 continue;
+            }
+            if let Some(error) = choice.error.filter(|error| error.get() != "null") {
+                return Err(WireFault::Server { message: error_text(error) });
             }
             self.has_choice = true;
             if let Some(delta) = choice.delta {
                 self.take(Delta::of(delta), Whole::No, json)?;
             }
             if let Some(message) = choice.message {
-                self.take(Delta::of(message), Whole::Yes, json)?;
+                self.take_whole(Delta::of(message), json)?;
             }
             match scalar_text(choice.finish_reason) {
                 word if word.is_empty() => {}
-                word => self.finish = Some(Finish::from(word.into_owned())),
+                word => self.finish = Some(Finish::then(self.finish.take(), Finish::from(word.into_owned()))),
             }
         }
         Ok(())
+    }
+
+    /// A whole message; after pieces it says them again.
+    fn take_whole(&mut self, mut message: Delta<'_>, json: &str) -> Result<(), WireFault> {
+        if !self.text.is_empty() {
+            message.content = None;
+        }
+        if !self.thoughts.iter().all(|thought| thought.text.is_none()) {
+            message.reasoning = Default::default();
+        }
+        self.take(message, Whole::Yes, json)
     }
 
     fn take(&mut self, delta: Delta<'_>, whole: Whole, json: &str) -> Result<(), WireFault> {
@@ -140,6 +161,7 @@ impl Assembler {
         let (name, fragment) = delta.function.map_or((None, None), |function| (function.name, function.arguments));
         let name = scalar_text(name);
         let place = match whole {
+            Whole::Yes if self.is_known(&id, &name, fragment) => Place::Repeat,
             Whole::Yes => Place::New,
             Whole::No => self.place(explicit, index, &id, &name, fragment),
         };
@@ -154,7 +176,8 @@ impl Assembler {
                 if matches!(whole, Whole::No) && self.calls.iter().any(|call| call.index == index) {
                     self.notes.add("index_reused");
                 }
-                self.calls.push(Building { index, ..Building::default() });
+                let in_pieces = matches!(whole, Whole::No);
+                self.calls.push(Building { index, in_pieces, ..Building::default() });
                 self.calls.len() - 1
             }
         };
@@ -172,6 +195,15 @@ impl Assembler {
         if let Some(code) = fragment.and_then(|fragment| call.append(fragment)) {
             self.notes.add(code);
         }
+    }
+
+    /// Whether a whole call came in pieces before.
+    fn is_known(&self, id: &str, name: &str, fragment: Option<&RawValue>) -> bool {
+        let arguments = fragment.map(|raw| Unescape::default().piece(raw).into_owned()).unwrap_or_default();
+        let is_same = |call: &Building| {
+            call.in_pieces && call.wire_id == id && call.name == name && repair::is_same(&call.arguments, &arguments)
+        };
+        self.calls.iter().any(is_same)
     }
 
     /// Which call a fragment belongs to, by its id, then its index, then what the call still lacks.
@@ -249,7 +281,11 @@ impl Assembler {
             self.notes.add("joined_arguments_split");
             let parts: Vec<String> = parts.into_iter().map(str::to_owned).collect();
             let draft = building.into_draft(names);
-            drafts.extend(parts.into_iter().map(|arguments| Draft { arguments, ..draft.clone() }));
+            drafts.extend(parts.into_iter().map(|arguments| {
+                let mut one = Draft { arguments, ..draft.clone() };
+                one.repairs.push(Repair::new("", RepairRule::JoinedArguments));
+                one
+            }));
         }
         let calls = seal(drafts, names, &finish, &mut self.notes);
         if calls.is_empty() && looks_like_a_call(&self.text, names) {

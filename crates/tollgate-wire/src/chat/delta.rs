@@ -32,6 +32,9 @@ pub(crate) struct Choice<'a> {
     pub(crate) message: Option<Object<'a>>,
     #[serde(borrow, default)]
     pub(crate) finish_reason: Option<&'a RawValue>,
+    /// Some gateways say here what went wrong.
+    #[serde(borrow, default)]
+    pub(crate) error: Option<&'a RawValue>,
 }
 
 /// What of a message nobody wants back.
@@ -72,7 +75,8 @@ impl<'a> Delta<'a> {
             Some(raw) => serde_json::from_str(raw.get())?,
         };
         let mut deltas = deltas.into_iter().map(CallDelta::of).collect::<Result<Vec<_>, _>>()?;
-        if let Some(function) = self.function_call {
+        // Some servers say the first call in the older form too.
+        if let Some(function) = self.function_call.filter(|_| deltas.is_empty()) {
             let function = Some(serde_json::from_str(function.get())?);
             deltas.push(CallDelta { function, ..CallDelta::default() });
         }

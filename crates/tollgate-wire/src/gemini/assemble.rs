@@ -131,6 +131,8 @@ impl Assembler {
         match scalar_text(candidate.finish_reason) {
             // What the protocol says where nothing is said.
             word if word.is_empty() || word == "FINISH_REASON_UNSPECIFIED" => {}
+            // A turn that was cut stays so.
+            _ if self.finish.as_ref().is_some_and(|(word, _)| word != "STOP") => {}
             word => self.finish = Some((word.into_owned(), scalar_text(candidate.finish_message).into_owned())),
         }
         Ok(())

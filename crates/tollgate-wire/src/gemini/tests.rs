@@ -218,7 +218,7 @@ fn calls_are_parts() {
         (
             "one id twice",
             r#"{"functionCall":{"id":"a","name":"ping"}},{"functionCall":{"id":"a","name":"ping"}}"#,
-            vec!["a ping {}", "call_2 ping {}"],
+            vec!["a ping {}", "!call_2 ping {}"],
             Some("id_replaced"),
         ),
         (

@@ -89,11 +89,39 @@ fn what_would_be_a_guess_is_refused() {
         ("true", Code::InvalidArguments, "arguments must be a JSON object, not a boolean"),
         (r#""{hello world}""#, Code::InvalidArguments, "arguments must be a JSON object, not a string"),
         (r#""\"{}\"""#, Code::InvalidArguments, "arguments must be a JSON object, not a string"),
+        // Rounded, it would be another integer, or one where there was none.
+        (r#"{"n":9007199254740993.0}"#, Code::InvalidJson, "more digits than can be kept"),
+        (r#"{"n":9007199254740992.5}"#, Code::InvalidJson, "more digits than can be kept"),
+        (r#"{"n":4503599627370497.25}"#, Code::InvalidJson, "more digits than can be kept"),
+        (r#"{"n":5.00000000000000001}"#, Code::InvalidJson, "more digits than can be kept"),
+        (r#"{"n":-0.99999999999999999}"#, Code::InvalidJson, "more digits than can be kept"),
+        (r#"{"n":50000000000000001e-16}"#, Code::InvalidJson, "more digits than can be kept"),
     ];
     for (text, code, message) in cases {
         let fault = arguments(text, Lenient).unwrap_err();
         assert_eq!(fault.code, *code, "{text}");
         assert!(fault.message.contains(message), "{text}: {}", fault.message);
+    }
+}
+
+#[test]
+fn numbers_that_a_float_holds_are_kept() {
+    for text in [
+        "5.0",
+        "-0.0",
+        "0.10",
+        "1e23",
+        "1.5e300",
+        "100e-2",
+        "0e-5",
+        "9007199254740992.0",
+        "123.456",
+        "1e-300",
+        "-7.50E+1",
+    ] {
+        let arguments =
+            arguments(&format!(r#"{{"n":{text}}}"#), Lossless).unwrap_or_else(|fault| panic!("{text}: {fault:?}"));
+        assert_eq!(arguments.value["n"].as_f64(), text.parse().ok(), "{text}");
     }
 }
 

@@ -16,7 +16,7 @@ use crate::dialect::Dialect;
 use crate::fault::WireFault;
 use crate::lower::Names;
 use crate::object::Object;
-use crate::stream::Assemble;
+use crate::stream::{Assemble, said_error};
 use crate::turn::{Finish, HostedCall, Kept, Part, Turn, Usage};
 
 /// Collects events into a turn.
@@ -89,9 +89,10 @@ impl Assembler {
                 Some(error) => Err(fault(error)),
                 None => Err(fault(&raw(json)?)),
             },
-            "" => match event.error {
-                Some(error) => Err(fault(error)),
-                None => self.odd("event_ignored"),
+            "" => match (event.error, said_error(json)) {
+                (Some(error), _) => Err(fault(error)),
+                (None, Some(message)) => Err(WireFault::Server { message }),
+                (None, None) => self.odd("event_ignored"),
             },
             _ => {
                 self.take_id(event);
@@ -274,7 +275,14 @@ impl Assembler {
         for item in std::mem::take(&mut self.items) {
             item.tell(&mut said, names, &mut self.notes);
         }
-        let Said { drafts, parts, mut hosted } = said;
+        let Said { mut drafts, parts, mut hosted } = said;
+        if self.end.is_none() {
+            // Nobody said that the reply is whole: then only what was said to be done is.
+            drafts.iter_mut().filter(|(_, is_done)| !is_done).for_each(|(draft, _)| {
+                draft.broken.get_or_insert("its end never came");
+            });
+        }
+        let drafts: Vec<Draft> = drafts.into_iter().map(|(draft, _)| draft).collect();
         let raw = || parts.iter().filter_map(Part::as_raw);
         let handed = handed::among(raw(), raw());
         hosted.extend(handed.iter().map(Handed::told));
@@ -311,7 +319,8 @@ fn raw(json: &str) -> Result<Box<RawValue>, WireFault> {
 /// What the items of a turn say, in their order.
 #[derive(Default)]
 struct Said {
-    drafts: Vec<Draft>,
+    /// The calls, and whether each was said to be done.
+    drafts: Vec<(Draft, bool)>,
     parts: Vec<Part>,
     hosted: Vec<HostedCall>,
 }
@@ -324,12 +333,12 @@ impl Building {
         let is_call = self.is_input_done || !self.input.is_empty();
         match self.item {
             Some((_, Item::Call(ref call))) => {
-                let call = call.clone();
-                said.call(self.draft(call, names));
+                let (call, is_done) = (call.clone(), self.is_done || self.is_input_done);
+                said.call(self.draft(call, names), is_done);
             }
             None if is_call => {
-                let call = Call { is_text: self.is_text_call, ..Call::default() };
-                said.call(self.draft(call, names));
+                let (call, is_done) = (Call { is_text: self.is_text_call, ..Call::default() }, self.is_input_done);
+                said.call(self.draft(call, names), is_done);
             }
             Some((raw, Item::Message { .. } | Item::Other)) if self.is_done => said.parts.push(Part::Raw(raw)),
             Some((raw, Item::Hosted(call))) if self.is_done => {
@@ -369,9 +378,9 @@ impl Building {
 }
 
 impl Said {
-    fn call(&mut self, draft: Draft) {
+    fn call(&mut self, draft: Draft, is_done: bool) {
         self.parts.push(Part::Call(self.drafts.len()));
-        self.drafts.push(draft);
+        self.drafts.push((draft, is_done));
     }
 }
 

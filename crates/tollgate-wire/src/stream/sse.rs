@@ -1,5 +1,5 @@
 //! Server-sent events (WHATWG HTML §9.2) from bytes in any pieces: LF, CR and CRLF even when split, comments, several
-//! `data` lines, a byte order mark. Only the data matters here; `event`, `id` and `retry` are passed over.
+//! `data` lines, a byte order mark. Of `event` it matters whether it is `error`; `id` and `retry` are passed over.
 
 use std::mem;
 
@@ -7,25 +7,35 @@ use tollgate_types::limits;
 
 use crate::fault::WireFault;
 
+/// An event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Event<'a> {
+    /// Its data.
+    pub data: &'a [u8],
+    /// Whether its name is `error`.
+    pub is_error: bool,
+}
+
 /// A parser of server-sent events. Each byte is looked at once.
 #[derive(Debug, Default)]
 pub struct Sse {
     line: Vec<u8>,
     data: Vec<u8>,
     has_data: bool,
+    is_error: bool,
     is_after_cr: bool,
     is_begun: bool,
 }
 
 impl Sse {
-    /// Takes the next bytes and hands on the data of each whole event.
+    /// Takes the next bytes and hands on each whole event.
     ///
     /// # Errors
     /// When an event is larger than [`limits::SSE_EVENT_BYTES_MAX`], or what `on_event` returns.
     pub fn push(
         &mut self,
         bytes: &[u8],
-        on_event: &mut dyn FnMut(&[u8]) -> Result<(), WireFault>,
+        on_event: &mut dyn FnMut(Event<'_>) -> Result<(), WireFault>,
     ) -> Result<(), WireFault> {
         let mut rest = bytes;
         while let Some(end) = rest.iter().position(|byte| matches!(byte, b'\n' | b'\r')) {
@@ -70,7 +80,7 @@ impl Sse {
     fn take_line(
         &mut self,
         line: &[u8],
-        on_event: &mut dyn FnMut(&[u8]) -> Result<(), WireFault>,
+        on_event: &mut dyn FnMut(Event<'_>) -> Result<(), WireFault>,
     ) -> Result<(), WireFault> {
         let line = if mem::replace(&mut self.is_begun, true) {
             line
@@ -78,12 +88,14 @@ impl Sse {
             line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line)
         };
         if line.is_empty() {
+            let is_error = mem::take(&mut self.is_error);
             if mem::take(&mut self.has_data) {
-                on_event(&self.data)?;
+                on_event(Event { data: &self.data, is_error })?;
                 self.data.clear();
             }
             return Ok(());
         }
+        self.is_error |= matches!(line, b"event: error" | b"event:error");
         // Some servers drop a bare error object into the stream.
         let value = if line.starts_with(b"{") { Some(line) } else { line.strip_prefix(b"data") };
         let value = match value {

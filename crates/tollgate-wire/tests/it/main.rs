@@ -14,6 +14,7 @@ mod canonical;
 mod gemini;
 mod golden;
 mod identity;
+mod lies;
 mod lower;
 mod quirks;
 mod responses;

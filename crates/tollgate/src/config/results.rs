@@ -9,6 +9,9 @@ use toml::Spanned;
 use super::limit::period;
 use super::{ConfigError, Loaded};
 
+/// Less than the smallest result that is long.
+const BYTES_MIN: u64 = 64 * 1024;
+
 /// `[results]`: what was shown in part is kept whole for `read_result`, in the data folder. docs/results.md says more.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -44,6 +47,17 @@ impl Loaded {
             let message = format!("`{}` is not a period of 1 ms to 31 days", results.keep.get_ref());
             return Err(self.fault(&results.keep, "results.keep".into(), message, "write it as \"12h\" or \"168h\""));
         };
+        for (key, bytes) in [("bytes_max", results.bytes_max), ("caller_bytes_max", results.caller_bytes_max)] {
+            if bytes < BYTES_MIN {
+                let message = format!("{bytes} is less than {BYTES_MIN}: no long result could be kept");
+                return Err(self.fault(
+                    &results.keep,
+                    format!("results.{key}"),
+                    message,
+                    "leave it out, or write more",
+                ));
+            }
+        }
         Ok(Keeping {
             ttl_ms: u64::try_from(kept.as_millis()).unwrap_or(u64::MAX),
             bytes_max: results.bytes_max,

@@ -7,8 +7,9 @@ use tollgate_shape::{ItemCut, Limits, Listing, cut_text, cut_value, neutral, usa
 use tollgate_types::{CallResult, Content, CutAt, Output, Surface, ToolDefinition, Truncated, limits};
 
 use super::keep::{keep, may_read_on};
-use super::{Source, Stop, View, Written, is_outside, others};
+use super::{Source, Stop, View, Written, others};
 use crate::gate::Trip;
+use crate::memory::is_outside;
 use crate::meta::READ_RESULT;
 
 /// How much wider than the text a value for programs may be.
