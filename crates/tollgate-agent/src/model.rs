@@ -261,6 +261,9 @@ impl ModelError {
     pub fn hint(&self) -> String {
         match self {
             Self::Config { .. } => "correct `base_url` and the headers of this model in the configuration",
+            Self::Unreachable { reason, .. } if reason.contains("certificate") => {
+                "nobody vouches for the server's certificate: give it one that the system trusts, or add its authority to the system's"
+            }
             Self::Unreachable { .. } => "start the model server, or correct `base_url` in the configuration (`http://` where the server has no TLS)",
             Self::TimedOut { .. } => "see whether the server is overloaded or still loading the model, then ask again",
             Self::TooLong { .. } => "ask for less, or raise `total_timeout_ms` of this model",
@@ -274,9 +277,18 @@ impl ModelError {
             Self::Status { status: 400 | 422, .. } => {
                 "the server does not take this request: read its words; some models take no tools"
             }
+            Self::Status { status: 100..400, .. } => {
+                "this is no model's answer: check `base_url`, which is asked as it stands and follows no redirect"
+            }
             Self::Status { .. } => "ask again later; if it stays, look into the server's log",
             Self::Malformed { fault: WireFault::Ended { hint, .. } } => hint,
             Self::PreviousGone { .. } => "ask again: the whole conversation is sent then",
+            Self::Malformed { fault: WireFault::Server { .. } } => {
+                "these are the server's own words: the key, the quota or the name in `model` may be wrong; else ask again later"
+            }
+            Self::Malformed { fault: WireFault::TooLarge { .. } } => {
+                "ask for less at once, set `max_tokens`, or see why the server does not come to an end"
+            }
             Self::Malformed { .. } => {
                 "check that `api` of this model names what the server speaks (`chat`, `responses`, `anthropic`, `gemini`)"
             }

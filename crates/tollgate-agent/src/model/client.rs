@@ -250,7 +250,9 @@ impl ModelClient {
                 // Gemini lists what its streams say, errors too.
                 let value = value.get(0).unwrap_or(&value);
                 let error = value.get("error").unwrap_or(value);
-                is_gone = error.get("code").is_some_and(|code| code == PREVIOUS_GONE);
+                // Some servers name the parameter and no code.
+                let is_of = |name: &str, word: &str| error.get(name).is_some_and(|said| said == word);
+                is_gone = is_of("code", PREVIOUS_GONE) || status < 500 && is_of("param", "previous_response_id");
                 let message = error.get("message").unwrap_or(error);
                 self.excerpt(message.as_str().map_or_else(|| message.to_string(), str::to_owned).as_bytes())
             }

@@ -69,14 +69,14 @@ async fn each_failure_is_told_apart() {
         (http("404 Not Found", "content-type: text/plain\r\n", "no such model"), "HTTP 404: no such model", "`model`"),
         (http("400 Bad Request", "", "{\"error\":\"no tools\"}"), "HTTP 400: no tools", "request"),
         (http("429 Too Many", "retry-after: 3600\r\n", "{}"), "HTTP 429", "wait"),
-        (http("302 Found", "location: http://example.com/\r\n", ""), "HTTP 302", "later"),
+        (http("302 Found", "location: http://example.com/\r\n", ""), "HTTP 302", "no redirect"),
         (Reply::Bytes(events(chunk)), "broke off in the middle", "ask again"),
         (Reply::Bytes(format!("{chunked}{:x}\r\n{chunk}\r\n", chunk.len())), "broke off in the middle", "ask again"),
         (Reply::Bytes(events("data: <html>\n\n")), "cannot be used", "names what the server speaks"),
         (
             Reply::Bytes(events(&format!("{chunk}data: {{\"error\":{{\"message\":\"overloaded\"}}}}\n\n"))),
             "the server reports: overloaded",
-            "names what the server speaks",
+            "the server's own words",
         ),
     ];
     for (reply, message, hint) in cases {
@@ -140,6 +140,10 @@ async fn a_server_that_speaks_no_tls_is_told_apart() {
     answer.join().unwrap();
     assert!(matches!(error, ModelError::Unreachable { .. }), "{error:?}");
     assert!(error.hint().contains("`http://`"), "{}", error.hint());
+    // Who is not trusted is not to be asked without TLS.
+    let reason = "invalid peer certificate: UnknownIssuer".to_owned();
+    let error = ModelError::Unreachable { reason };
+    assert!(error.hint().contains("certificate") && !error.hint().contains("http://"), "{}", error.hint());
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! Names, look-alikes, pins and lookups.
 
 use serde_json::json;
-use tollgate_types::limits;
+use tollgate_types::{Surface, SurfaceLimits, limits};
 
 use super::*;
 use crate::pin;
@@ -104,6 +104,14 @@ fn numbers_out_of_range() {
     assert!(with(|tool| tool.execution.max_concurrent = 0).contains("max_concurrent"));
     assert!(with(|tool| tool.execution.resources = vec!["path".to_owned()]).contains("no JSON Pointer"));
     assert!(with(|tool| tool.output.max_length = 0).contains("max_length"));
+    assert!(with(|tool| tool.output.max_tokens = Some(0)).contains("output.max_tokens"));
+    assert!(
+        with(|tool| {
+            let nothing = SurfaceLimits { max_bytes: Some(0), ..SurfaceLimits::default() };
+            tool.output.surfaces.insert(Surface::Cli, nothing);
+        })
+        .contains("max_bytes")
+    );
     assert!(with(|tool| tool.description = "x".repeat(2_000_000)).contains("too large"));
 }
 

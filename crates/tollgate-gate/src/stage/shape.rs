@@ -192,8 +192,12 @@ fn is_json(output: &ToolOutput) -> bool {
     match (output.content.as_slice(), &output.structured) {
         ([Content::Text(text), rest @ ..], Some(value)) => {
             let has_more = rest.iter().any(|part| matches!(part, Content::Text(_)));
-            let is_written = || usage_of_json(value).bytes == text.len() && value.to_string() == *text;
-            !has_more && (is_written() || read(text).is_some_and(|read| read == *value))
+            let is_written = || {
+                let written = value.to_string();
+                written == *text
+            };
+            let is_as_long = usage_of_json(value).bytes == text.len();
+            !has_more && (is_as_long && is_written() || read(text).is_some_and(|read| read == *value))
         }
         _ => false,
     }

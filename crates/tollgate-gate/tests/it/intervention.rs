@@ -67,6 +67,8 @@ async fn a_human_gives_the_result_to_the_one_who_asks_again_once() {
     assert_eq!((waiting.status(), waiting.exit()), (Status::Waiting, 4));
     assert_eq!(world.events(&waiting), ["received", "decided", "started", "waiting"]);
     let again = world.call("stock", json!({"sku": "A103"})).await;
+    let own = |outcome: &Outcome| outcome.end.error().unwrap().tool_code.clone();
+    assert_eq!((own(&waiting).as_deref(), own(&again).as_deref()), (Some("LOCKED"), Some("LOCKED")));
     assert_eq!((id(&again), runs.load(Ordering::SeqCst)), (id(&waiting), 3), "asked once, and not tried meanwhile");
 
     let shown = world.operator.approval(&id(&waiting)).await.unwrap();

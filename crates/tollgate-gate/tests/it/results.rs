@@ -5,8 +5,8 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use tollgate_types::{
-    BoxFuture, Call, Caller, Code, Content, CutAt, Door, Mismatch, Outcome, Output, Risk, Status, Summarize, Summary,
-    Surface, SurfaceLimits, TableForm, TimeForm, Tool, ToolError, ToolOutput, Unit,
+    BoxFuture, Call, Caller, Code, Content, CutAt, Door, Mismatch, Outcome, Output, Risk, SourceKind, Status,
+    Summarize, Summary, Surface, SurfaceLimits, TableForm, TimeForm, Tool, ToolError, ToolOutput, Unit,
 };
 
 use crate::world::{Setup, World, developer, tool};
@@ -180,6 +180,35 @@ async fn text_from_outside_is_marked_as_data() {
     assert_eq!(json.model_text(), r#"{"a":1}"#, "a frame would break it");
     let (_, inside) = said(ToolOutput::text("ours"), Output::default()).await;
     assert!(!inside.result().unwrap().outside);
+    // What a server of the web answers is from there, unless the operator says that it is the house's own.
+    for (open_world, is_outside) in [(None, true), (Some(false), false)] {
+        let served = tool("t", Risk::Read, |_, _| async { Ok(ToolOutput::text("hi")) }).define(move |it| {
+            (it.source.kind, it.annotations.open_world) = (SourceKind::Http, open_world);
+        });
+        let outcome = World::new([served.arc()]).call("t", json!({})).await;
+        assert_eq!(outcome.result().unwrap().outside, is_outside);
+    }
+}
+
+#[tokio::test]
+async fn json_is_cut_at_an_item_however_it_is_written() {
+    let orders: Vec<Value> = (0..200).map(|id| json!({ "id": id })).collect();
+    let value = Value::from(orders);
+    let python = value.to_string().replace(",", ", ").replace(":", ": ");
+    for text in [value.to_string(), python, serde_json::to_string_pretty(&value).unwrap()] {
+        let output = ToolOutput::text_and_structured(text.clone(), value.clone());
+        let list = tool("t", Risk::Read, move |_, _| {
+            let output = output.clone();
+            async move { Ok(output) }
+        });
+        let world = World::new([list.define(|it| it.output.max_items = Some(3)).arc()]);
+        let outcome = world.call("t", json!({})).await;
+        let result = outcome.result().unwrap();
+        let truncated = result.truncated.as_ref().unwrap();
+        assert_eq!((truncated.shown, truncated.total), (3, 200), "{text:.60}");
+        assert!(result.text().starts_with(r#"[{"id":0},{"id":1},{"id":2}]"#), "{}", result.text());
+        assert_eq!(result.structured.as_ref().unwrap().as_array().unwrap().len(), 3);
+    }
 }
 
 #[tokio::test]

@@ -65,9 +65,14 @@ impl Assembler {
             "response.output_text.done" | "response.refusal.done" => {
                 let part = integer(event.content_index);
                 let at = self.item(event)?;
-                if let Some((item, part)) = self.items.get_mut(at).zip(part) {
-                    item.done_parts.push(part);
+                let Some(item) = self.items.get_mut(at) else { return Ok(()) };
+                // Where no piece of it came, this is the text.
+                if let Some(text) = event.text.filter(|_| item.text.is_empty() && !item.is_done) {
+                    let text = Unescape::default().piece(text).into_owned();
+                    item.text.push_str(&text);
+                    self.text.push_str(&text);
                 }
+                item.done_parts.extend(part);
                 Ok(())
             }
             "response.function_call_arguments.delta" | "response.custom_tool_call_input.delta" => {

@@ -24,6 +24,8 @@ pub(super) struct Event<'a> {
     #[serde(borrow, default)]
     pub(super) name: Option<&'a RawValue>,
     #[serde(borrow, default)]
+    pub(super) text: Option<&'a RawValue>,
+    #[serde(borrow, default)]
     pub(super) arguments: Option<&'a RawValue>,
     #[serde(borrow, default)]
     pub(super) input: Option<&'a RawValue>,

@@ -92,6 +92,16 @@ fn what_was_cut_stays_so_and_an_end_that_nobody_knows_is_none() {
 }
 
 #[test]
+fn a_text_that_comes_at_its_end_alone_is_the_answer() {
+    let text = r#"{"type":"response.output_text.done","output_index":0,"item_id":"m","content_index":0,"text":"好"}"#;
+    let end = r#"{"type":"response.completed","response":{"id":"r","status":"completed","output":[]}}"#;
+    assert_eq!(stream(Dialect::Responses, &[text, end]).unwrap().text, "好");
+    let piece =
+        r#"{"type":"response.output_text.delta","output_index":0,"item_id":"m","content_index":0,"delta":"好"}"#;
+    assert_eq!(stream(Dialect::Responses, &[piece, text, end]).unwrap().text, "好");
+}
+
+#[test]
 fn a_call_that_comes_twice_runs_once() {
     let message = r#"{"role":"assistant","content":"hi","tool_calls":[{"id":"c1","type":"function","function":{"name":"save","arguments":"{\"text\": \"pay\"}"}}]}"#;
     let text = r#"{"choices":[{"index":0,"delta":{"content":"hi"}}]}"#;

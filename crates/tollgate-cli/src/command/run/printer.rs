@@ -88,12 +88,16 @@ impl Printer {
                 self.spent = Some(spent.clone());
                 Ok(())
             }
-            Event::Answer { text, .. } => {
+            Event::Answer { text, finish, .. } => {
                 if !self.has_streamed {
                     output::out(&visible(text))?;
                     self.is_within_line = !text.ends_with('\n');
                 }
                 self.end_line()?;
+                if finish.is_cut() {
+                    let why = format!("the answer was cut (`{}`): it is not whole\n", visible(finish.as_str()));
+                    self.say_anyway(Style::Yellow, &why)?;
+                }
                 self.sum_up()
             }
             Event::Difference(difference) => self.note(Style::Yellow, &differs(difference)),

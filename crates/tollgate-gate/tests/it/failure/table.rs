@@ -48,6 +48,8 @@ async fn told(fault: Fault, setting: &Setting) -> String {
     let outcome = world.call("look", json!({})).await;
     let took = (clock.monotonic() - began).as_millis();
     let end = outcome.code().map_or("done", |code| code.as_str());
+    let is_to_repeat = outcome.end.error().is_some_and(|error| error.retryable);
+    assert!(!is_to_repeat || setting.risk == Risk::Read || !fault.acts(), "{fault:?}: it may have happened");
     let by = if others.count() > 0 { " by other" } else { "" };
     assert_eq!(deeds.alive.load(Ordering::SeqCst), 0, "{fault:?} {}", setting.name);
     let record = world.record(&outcome, "finished");
