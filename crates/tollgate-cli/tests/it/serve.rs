@@ -74,6 +74,27 @@ fn both_eras_on_one_pipe() {
     assert_eq!(session.end(), 0);
 }
 
+/// What is under way when the process is told to end is answered.
+#[cfg(unix)]
+#[test]
+fn who_waits_at_the_end_is_answered() {
+    use rustix::process::{Pid, Signal, kill_process};
+    let shop = Shop::with(
+        "[[tool]]\nname = \"slow\"\ndescription = \"Takes a second.\"\nrisk = \"read\"\npermission = \"read\"\n\
+         command = [\"sh\", \"-c\", \"touch began; sleep 1; echo done\"]\n",
+    );
+    let mut session = Session::new(&shop, &["serve", "--stdio", "--role", "developer"]);
+    let params = modern(json!({"name": "slow", "arguments": {}}));
+    session.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}));
+    while !shop.path().join("began").exists() {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    kill_process(Pid::from_child(&session.child), Signal::TERM).unwrap();
+    let answer = session.receive();
+    assert_eq!(answer["result"]["content"][0]["text"], "done", "{answer}");
+    assert_eq!(session.child.wait().unwrap().code(), Some(0));
+}
+
 #[test]
 fn a_client_without_a_role_reads_only() {
     let shop = Shop::bare();

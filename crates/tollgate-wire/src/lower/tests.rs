@@ -146,6 +146,21 @@ fn a_tool_in_each_dialect() {
 }
 
 #[test]
+fn what_an_older_draft_wrote_goes_out_as_the_newest_has_it() {
+    let mut tool = ToolDefinition::new("count", "Counts.");
+    let limited = json!({"type": "integer", "minimum": 0, "exclusiveMinimum": true});
+    tool.input_schema = json!({"$schema": "http://json-schema.org/draft-04/schema#", "type": "object",
+        "properties": {"n": limited}, "required": ["n"], "additionalProperties": false});
+    for dialect in [Dialect::Chat, Dialect::Responses] {
+        let (tools, _) = all(Target::of(dialect).strictly(), &[tool.clone()]);
+        let own = tools[0].get("function").unwrap_or(&tools[0]);
+        let property = &own["parameters"]["properties"]["n"];
+        assert_eq!((&own["strict"], &property["exclusiveMinimum"]), (&json!(true), &json!(0)), "{own}");
+        assert!(property.get("minimum").is_none(), "{own}");
+    }
+}
+
+#[test]
 fn free_text_goes_out_as_it_is_where_the_wire_has_it() {
     let mut tool = ToolDefinition::new("run.code", "Runs it.");
     tool.input_schema = json!({"type": "object", "properties": {"code": {"type": "string"}}, "required": ["code"]});

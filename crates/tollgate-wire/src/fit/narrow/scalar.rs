@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::Narrower;
 use crate::fit::kinds::Kind;
-use crate::fit::{Subset, at, words};
+use crate::fit::{Subset, at, drafts, words};
 
 /// Formats of texts that OpenAI and Anthropic hold a model to; Anthropic knows `uri` beside them.
 const FORMATS: &[&str] = &["date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"];
@@ -24,15 +24,16 @@ impl Narrower<'_> {
             Some(Kind::Boolean) => (&[][..], Kind::Boolean),
             Some(Kind::Null | Kind::Array | Kind::Object) | None => return false,
         };
-        map.iter().all(|(keyword, value)| match (keyword.as_str(), value) {
-            ("type", _) => true,
-            ("title" | "description", Value::String(text)) => !text.is_empty(),
-            ("format", Value::String(format)) => kind == Kind::String && self.has_format(format),
-            ("enum", Value::Array(values)) => {
-                kind == Kind::String && !values.is_empty() && values.iter().all(Value::is_string)
-            }
-            (keyword, value) => limits.contains(&keyword) && has_limit(self.subset, keyword, value),
-        })
+        !drafts::is_old(map)
+            && map.iter().all(|(keyword, value)| match (keyword.as_str(), value) {
+                ("type", _) => true,
+                ("title" | "description", Value::String(text)) => !text.is_empty(),
+                ("format", Value::String(format)) => kind == Kind::String && self.has_format(format),
+                ("enum", Value::Array(values)) => {
+                    kind == Kind::String && !values.is_empty() && values.iter().all(Value::is_string)
+                }
+                (keyword, value) => limits.contains(&keyword) && has_limit(self.subset, keyword, value),
+            })
     }
 
     pub(super) fn scalar(
