@@ -186,7 +186,7 @@ impl<'de> Deserialize<'de> for Strategy {
 }
 
 /// `[resilience]`: what protects sources, and what is done about failures where nobody says otherwise. A source is an MCP
-/// server, the server of an HTTP tool, or what a tool names in `source.server`.
+/// server, an HTTP tool, or what several tools name in `source.server`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Resilience {
