@@ -189,7 +189,7 @@ pub(crate) fn said_error(json: &str) -> Option<String> {
         ["code", "error_code", "status", "status_code"].iter().any(|name| value.get(name).is_some_and(is_code));
     let named = ["detail", "error_msg", "error_message", "errors", "err_msg"].iter().find_map(|name| value.get(name));
     let base = value.get("base_resp").filter(|base| base.get("status_code").is_some_and(is_code));
-    let said = match (named, base, value.get("message")) {
+    let said = match (named, base, value.get("message").or_else(|| value.get("msg"))) {
         (Some(said), _, _) if !said.is_null() => said,
         (_, Some(base), _) => base.get("status_msg").unwrap_or(base),
         (_, _, Some(said)) if has_code || is_word("object") || is_word("type") => said,

@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use jiff::fmt::rfc2822::DateTimeParser;
+use tokio::time::Instant;
 use tollgate_guard::client::{Client, Origin, Request, Response};
 use tollgate_types::{BoxFuture, Secret, limits};
 use tollgate_wire::{
@@ -19,6 +20,8 @@ use crate::hosted::Hosted;
 /// What is read of a refusal.
 const REFUSAL_BYTES_MAX: usize = 64 * 1024;
 const EXCERPT_CHARS_MAX: usize = 200;
+/// How much of a stream is kept to say what it was instead of one.
+const HEAD_BYTES: usize = 256;
 const BACKOFF_MS: u64 = 500;
 /// How long a server may take to hang up once its turn is whole.
 const HANG_UP_MS_MAX: u64 = 2_000;
@@ -42,6 +45,7 @@ pub struct ModelClient {
 /// Reads on until there is another event; false at the end of the body.
 async fn next_event(
     stream: &mut Stream,
+    head: &mut Vec<u8>,
     response: &mut Response,
     patience: Duration,
     on_text: &mut (dyn FnMut(&str) + Send),
@@ -49,6 +53,9 @@ async fn next_event(
     let before = stream.events();
     while stream.events() == before {
         let Some(chunk) = response.next_chunk(patience).await? else { return Ok(false) };
+        if before == 0 && head.len() < HEAD_BYTES {
+            head.extend_from_slice(&chunk);
+        }
         stream.push(&chunk, &mut |text| on_text(text))?;
     }
     Ok(true)
@@ -79,7 +86,7 @@ impl ModelClient {
         let goes_on = self.config.stateful && !request.is_shortened;
         let mut previous = if goes_on { last_reply(&messages) } else { None };
         let mut body = self.body(&request, &messages, previous, false)?;
-        let mut tries = 0;
+        let (mut tries, began) = (0, Instant::now());
         loop {
             let mut has_shown = false;
             let mut shown = |text: &str| {
@@ -111,10 +118,12 @@ impl ModelClient {
                 ModelError::Status { retry_after_ms: Some(ms), .. } => *ms,
                 _ => BACKOFF_MS << tries.min(6),
             };
-            if wait_ms > RETRY_AFTER_MS_MAX {
+            let wait = Duration::from_millis(wait_ms);
+            // The server's words say more than that the time was up while it was waited for.
+            if wait_ms > RETRY_AFTER_MS_MAX || wait >= self.config.timeouts.total.saturating_sub(began.elapsed()) {
                 return Err(self.secrets().hide_in(error));
             }
-            tokio::time::sleep(Duration::from_millis(wait_ms)).await;
+            tokio::time::sleep(wait).await;
             tries += 1;
         }
     }
@@ -194,12 +203,14 @@ impl ModelClient {
         names: &Names,
         on_text: &mut (dyn FnMut(&str) + Send),
     ) -> Result<Turn, ModelError> {
-        let mut stream = Stream::new(self.config.target.dialect);
+        let (mut stream, mut head) = (Stream::new(self.config.target.dialect), Vec::new());
         while !stream.is_done() {
             let idle = self.config.timeouts.idle;
             let patience = if stream.is_complete() { idle.min(Duration::from_millis(HANG_UP_MS_MAX)) } else { idle };
             // The whole silence is limited, whatever the server does to keep the connection warm.
-            match tokio::time::timeout(patience, next_event(&mut stream, &mut response, patience, on_text)).await {
+            match tokio::time::timeout(patience, next_event(&mut stream, &mut head, &mut response, patience, on_text))
+                .await
+            {
                 Ok(Ok(true)) => {}
                 Ok(Ok(false)) => break,
                 // Some servers neither say `[DONE]` nor hang up properly after the last chunk.
@@ -214,6 +225,10 @@ impl ModelClient {
                     return Err(ModelError::TimedOut { origin: self.origin.to_string(), ms: ms(patience) });
                 }
             }
+        }
+        if stream.events() == 0 && head.trim_ascii_start().starts_with(b"<") {
+            let content_type = "text/event-stream".to_owned();
+            return Err(ModelError::NotJson { content_type, excerpt: self.excerpt(&head) });
         }
         Ok(stream.finish(names)?)
     }

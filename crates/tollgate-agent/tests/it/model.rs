@@ -73,6 +73,7 @@ async fn each_failure_is_told_apart() {
         (Reply::Bytes(events(chunk)), "broke off in the middle", "ask again"),
         (Reply::Bytes(format!("{chunked}{:x}\r\n{chunk}\r\n", chunk.len())), "broke off in the middle", "ask again"),
         (Reply::Bytes(events("data: <html>\n\n")), "cannot be used", "names what the server speaks"),
+        (Reply::Bytes(events("<html>busy</html>\n")), "`<html>busy</html>", "`base_url`"),
         (
             Reply::Bytes(events(&format!("{chunk}data: {{\"error\":{{\"message\":\"overloaded\"}}}}\n\n"))),
             "the server reports: overloaded",
@@ -144,6 +145,16 @@ async fn a_server_that_speaks_no_tls_is_told_apart() {
     let reason = "invalid peer certificate: UnknownIssuer".to_owned();
     let error = ModelError::Unreachable { reason };
     assert!(error.hint().contains("certificate") && !error.hint().contains("http://"), "{}", error.hint());
+}
+
+/// Who must wait longer than there is time is told why at once.
+#[tokio::test]
+async fn a_wait_that_there_is_no_time_for_is_not_begun() {
+    let server = Server::start(vec![http("429 Too Many", "retry-after: 25\r\n", "{\"error\":\"slow down\"}")]);
+    let mut config = server.config();
+    config.timeouts.total = std::time::Duration::from_secs(20);
+    let error = ask(ModelConfig { max_retries: 3, ..config }).await.0.unwrap_err();
+    assert!(error.to_string().contains("HTTP 429: slow down") && error.hint().contains("wait"), "{error}");
 }
 
 #[tokio::test]

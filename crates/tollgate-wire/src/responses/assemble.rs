@@ -122,7 +122,9 @@ impl Assembler {
     /// The item that an event belongs to.
     fn item(&mut self, event: &Event<'_>) -> Result<usize, WireFault> {
         let (index, id) = (integer(event.output_index), text_of(event.item_id));
-        match self.find(index, &id) {
+        let is_open = |item: &Building| item.is_anonymous() && !item.is_input_done;
+        let open = || self.items.iter().rposition(is_open).filter(|_| index.is_none() && id.is_empty());
+        match self.find(index, &id).or_else(open) {
             Some(at) => Ok(at),
             None => self.begin(index, id),
         }
@@ -208,7 +210,9 @@ impl Assembler {
             // Under a place that is taken, another one begins.
             is_done || self.items.get(*at).is_none_or(|known| known.item.is_none())
         });
-        let at = match found {
+        // Its pieces may have come without a word on what they belong to.
+        let is_its = |known: &Building| known.is_anonymous() && known.is_like(&item);
+        let at = match found.or_else(|| self.items.iter().position(is_its).filter(|_| is_done)) {
             Some(at) => at,
             None => self.begin(index, id)?,
         };
@@ -331,6 +335,20 @@ struct Said {
 }
 
 impl Building {
+    /// Whether it is not over, and nothing says which it is.
+    fn is_anonymous(&self) -> bool {
+        self.index.is_none() && self.id.is_empty() && !self.is_done
+    }
+
+    /// Whether its pieces can be those of the item.
+    fn is_like(&self, item: &Item) -> bool {
+        match item {
+            Item::Text(_) | Item::Message { .. } => !self.text.is_empty(),
+            Item::Call(_) => self.is_input_done || !self.input.is_empty(),
+            Item::Hosted(_) | Item::Other => false,
+        }
+    }
+
     fn tell(self, said: &mut Said, names: &Names, notes: &mut Notes) {
         if self.pieces.has_lost() {
             notes.add("half_a_surrogate_pair");

@@ -33,6 +33,7 @@ fn an_error_is_one_wherever_it_stands() {
         (r#"{"detail":"boom"}"#, "boom"),
         (r#"{"code":"InvalidParameter","message":"boom"}"#, "boom"),
         (r#"{"error_msg":"boom","error_code":17}"#, "boom"),
+        (r#"{"code":"1301","msg":"boom"}"#, "boom"),
         (r#"{"base_resp":{"status_code":1001,"status_msg":"boom"},"choices":null}"#, "boom"),
         (r#"{"choices":[{"index":0,"delta":{},"error":{"message":"boom"},"finish_reason":"stop"}]}"#, "boom"),
     ] {
@@ -99,6 +100,22 @@ fn a_text_that_comes_at_its_end_alone_is_the_answer() {
     let piece =
         r#"{"type":"response.output_text.delta","output_index":0,"item_id":"m","content_index":0,"delta":"好"}"#;
     assert_eq!(stream(Dialect::Responses, &[piece, text, end]).unwrap().text, "好");
+}
+
+#[test]
+fn pieces_that_name_no_item_are_those_of_the_item_that_comes() {
+    let piece = |text: &str| format!(r#"{{"type":"response.output_text.delta","delta":"{text}"}}"#);
+    let message = r#"{"type":"message","id":"m","role":"assistant","content":[{"type":"output_text","text":"hallo"}]}"#;
+    let call = r#"{"type":"function_call","id":"f","call_id":"c1","name":"save","arguments":"{\"text\":\"pay\"}"}"#;
+    let completed = |items: &str| {
+        format!(r#"{{"type":"response.completed","response":{{"id":"r","status":"completed","output":[{items}]}}}}"#)
+    };
+    let turn = stream(Dialect::Responses, &[&piece("hal"), &piece("lo"), &completed(message)]).unwrap();
+    assert_eq!(turn.text, "hallo");
+    let input = |text: &str| format!(r#"{{"type":"response.function_call_arguments.delta","delta":"{text}"}}"#);
+    let events = [input(r#"{\"text\":"#), input(r#"\"pay\"}"#), completed(call)];
+    let turn = stream(Dialect::Responses, &events.each_ref().map(String::as_str)).unwrap();
+    assert_eq!((runs(&turn), turn.calls.len()), (vec![r#"{"text":"pay"}"#], 1), "{turn:?}");
 }
 
 #[test]

@@ -33,6 +33,10 @@ async fn endpoint(State(it): State<Shared>, method: Method, headers: HeaderMap, 
     let session = header("mcp-session-id");
     let message: Value = serde_json::from_slice(&body).unwrap_or_default();
     let asked = message["method"].as_str().unwrap_or(method.as_str()).to_owned();
+    if method == Method::GET && header("last-event-id").is_none() {
+        // It says nothing unasked.
+        return StatusCode::METHOD_NOT_ALLOWED.into_response();
+    }
     it.log.lock().unwrap().push((asked.clone(), session.clone(), message.clone()));
     if it.character == "locked" && header("authorization").as_deref() != Some(*it.key.lock().unwrap()) {
         return (StatusCode::UNAUTHORIZED, "who are you?").into_response();
