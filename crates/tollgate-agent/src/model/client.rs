@@ -6,7 +6,6 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use jiff::fmt::rfc2822::DateTimeParser;
-use tokio::time::Instant;
 use tollgate_guard::client::{Client, Origin, Request, Response};
 use tollgate_types::{BoxFuture, Secret, limits};
 use tollgate_wire::{
@@ -86,7 +85,7 @@ impl ModelClient {
         let goes_on = self.config.stateful && !request.is_shortened;
         let mut previous = if goes_on { last_reply(&messages) } else { None };
         let mut body = self.body(&request, &messages, previous, false)?;
-        let (mut tries, began) = (0, Instant::now());
+        let (mut tries, mut waited) = (0, Duration::ZERO);
         loop {
             let mut has_shown = false;
             let mut shown = |text: &str| {
@@ -120,9 +119,10 @@ impl ModelClient {
             };
             let wait = Duration::from_millis(wait_ms);
             // The server's words say more than that the time was up while it was waited for.
-            if wait_ms > RETRY_AFTER_MS_MAX || wait >= self.config.timeouts.total.saturating_sub(began.elapsed()) {
+            if wait_ms > RETRY_AFTER_MS_MAX || waited + wait >= self.config.timeouts.total {
                 return Err(self.secrets().hide_in(error));
             }
+            waited += wait;
             tokio::time::sleep(wait).await;
             tries += 1;
         }

@@ -28,15 +28,19 @@ struct Double {
 
 type Shared = Arc<Double>;
 
-async fn endpoint(State(it): State<Shared>, method: Method, headers: HeaderMap, body: Bytes) -> Response {
+/// It says nothing unasked.
+async fn endpoint(it: State<Shared>, method: Method, headers: HeaderMap, body: Bytes) -> Response {
+    match method == Method::GET && !headers.contains_key("last-event-id") {
+        true => StatusCode::METHOD_NOT_ALLOWED.into_response(),
+        false => asked(it, method, headers, body).await,
+    }
+}
+
+async fn asked(State(it): State<Shared>, method: Method, headers: HeaderMap, body: Bytes) -> Response {
     let header = |name: &str| headers.get(name).map(|value| value.to_str().unwrap().to_owned());
     let session = header("mcp-session-id");
     let message: Value = serde_json::from_slice(&body).unwrap_or_default();
     let asked = message["method"].as_str().unwrap_or(method.as_str()).to_owned();
-    if method == Method::GET && header("last-event-id").is_none() {
-        // It says nothing unasked.
-        return StatusCode::METHOD_NOT_ALLOWED.into_response();
-    }
     it.log.lock().unwrap().push((asked.clone(), session.clone(), message.clone()));
     if it.character == "locked" && header("authorization").as_deref() != Some(*it.key.lock().unwrap()) {
         return (StatusCode::UNAUTHORIZED, "who are you?").into_response();
