@@ -482,6 +482,10 @@ fn excerpt(text: &str) -> String {
 /// Whether a number is whole exactly where its text is, and the same whole number where the text writes it out: what asks for
 /// an integer must not get another.
 fn is_whole_alike(text: &str, float: f64) -> bool {
+    // Fifteen digits and a mark: a float tells such numbers apart (IEEE 754, binary64).
+    if text.len() <= 16 {
+        return true;
+    }
     let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, ""));
     let shift: i64 = if exponent.is_empty() { 0 } else { exponent.parse().unwrap_or(i64::MAX) };
     let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
