@@ -3,6 +3,7 @@
 //! docs/repair.md has the rungs and their rules.
 
 mod extent;
+mod float;
 mod parser;
 
 use serde_json::{Map, Value};

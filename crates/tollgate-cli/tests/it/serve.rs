@@ -86,9 +86,11 @@ fn who_waits_at_the_end_is_answered() {
     let mut session = Session::new(&shop, &["serve", "--stdio", "--role", "developer"]);
     let params = modern(json!({"name": "slow", "arguments": {}}));
     session.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}));
-    while !shop.path().join("began").exists() {
+    let has_begun = || {
         std::thread::sleep(std::time::Duration::from_millis(10));
-    }
+        shop.path().join("began").exists()
+    };
+    assert!((0..3_000).any(|_| has_begun()), "the tool never began");
     kill_process(Pid::from_child(&session.child), Signal::TERM).unwrap();
     let answer = session.receive();
     assert_eq!(answer["result"]["content"][0]["text"], "done", "{answer}");
